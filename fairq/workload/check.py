@@ -1,0 +1,28 @@
+"""Checks shared by the workload's value objects; every message names the field and the value."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+
+def number(field: str, value: Any, *, above: float | None = None, least: float | None = None) -> None:
+    """``value`` must be a finite number, > ``above`` and >= ``least`` where given. Raises ValueError."""
+    wanted = "a finite number"
+    if above is not None:
+        wanted += f" > {above:g}"
+    if least is not None:
+        wanted += f" >= {least:g}"
+    try:
+        good = not isinstance(value, bool) and isfinite(value)
+        good = good and (above is None or value > above) and (least is None or value >= least)
+    except (TypeError, OverflowError):
+        good = False
+    if not good:
+        raise ValueError(f"{field} must be {wanted}, got {value!r}")
+
+
+def whole(field: str, value: Any, *, least: int) -> None:
+    """``value`` must be an int >= ``least``. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{field} must be a whole number >= {least}, got {value!r}")
