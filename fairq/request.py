@@ -116,7 +116,11 @@ class Request:
         shown = [f"{self.tenant!r}", f"{self.cost!r}"]
         for name in ("id", "arrival", "priority", "key", "service", "prompt_tokens", "output_tokens"):
             value = getattr(self, name)
-            if value is not None and not (name == "priority" and value == 0) and not (name == "key" and value == self.tenant):
+            if (
+                value is not None
+                and not (name == "priority" and value == 0)
+                and not (name == "key" and value == self.tenant)
+            ):
                 shown.append(f"{name}={value!r}")
         return f"Request({', '.join(shown)})"
 

@@ -1,0 +1,161 @@
+"""Caps: at most so many requests of a key, or of a group of keys, run at once. Wraps any policy.
+
+Eligibility is pushed down into the wrapped policy, so that a capped key blocks nobody behind it and
+caps nest. Caps can leave slots idle while work waits: that is their price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairq.policies.base import Policy
+from fairq.policies.lines import Gate, Hold
+from fairq.policies.wrapper import Wrapper
+from fairq.request import Number, Request
+
+
+class Cap:
+    """A limit and how many run under it: the hold of the keys it covers while it is full."""
+
+    __slots__ = ("limit", "name", "running")
+
+    def __init__(self, name: str, limit: int | None) -> None:
+        self.name = name
+        self.limit = _check_limit(name, limit)
+        self.running = 0
+
+    @property
+    def closed(self) -> bool:
+        return self.limit is not None and self.running >= self.limit
+
+
+class _CapGate:
+    """The caps as a gate, with the gate handed in from outside behind them."""
+
+    __slots__ = ("_caps", "_outer")
+
+    def __init__(self, caps: KeyCaps, outer: Gate | None) -> None:
+        self._caps = caps
+        self._outer = outer
+
+    def __call__(self, key: str) -> bool:
+        return self.blocker(key) is None
+
+    def blocker(self, key: str) -> Hold | None:
+        hold = self._caps._full(key)
+        if hold is None and self._outer is not None:
+            return self._outer.blocker(key)
+        return hold
+
+
+class KeyCaps(Wrapper):
+    """Caps on running requests per key and per group of keys, around any policy.
+
+    Parameters
+    ----------
+    inner : the policy that orders what may run.
+    per_key : key → limit.
+    default : the limit of every other key; ``None`` = uncapped, 0 = blocked.
+    groups : name → (keys, limit): a limit the keys share.
+
+    Limits are whole numbers >= 0 or ``None``. A key obeys every cap it falls under. "Interactive keys
+    two each, batch keys two in total" is
+    ``KeyCaps(FIFO(), default=2, per_key={"x": None, "y": None}, groups={"batch": (["x", "y"], 2)})``.
+
+    Raises ``ValueError`` naming the cap for a bad limit, ``TypeError`` for keys given as one string.
+    """
+
+    def __init__(
+        self,
+        inner: Policy,
+        per_key: Mapping[str, int | None] | None = None,
+        default: int | None = None,
+        groups: Mapping[str, tuple[Iterable[str], int | None]] | None = None,
+    ) -> None:
+        super().__init__(inner)
+        self.default = _check_limit("default", default)
+        self._own = {key: Cap(key, limit) for key, limit in (per_key or {}).items()}
+        self._explicit = set(self._own)
+        self._groups: dict[str, Cap] = {}
+        self._groups_of: dict[str, list[Cap]] = {}
+        # One hold for all keys whose limit is 0: each would else be asked about at every call.
+        self._shut = Cap("limit 0", 0)
+        for name, (keys, limit) in (groups or {}).items():
+            if isinstance(keys, str):
+                raise TypeError(f"group {name!r}: keys must be a collection of keys, got the string {keys!r}")
+            cap = self._groups[name] = Cap(name, limit)
+            for key in dict.fromkeys(keys):
+                self._groups_of.setdefault(key, []).append(cap)
+
+    def set_cap(self, key: str, limit: int | None) -> None:
+        """Change a key's own limit; what runs already is left to end by itself."""
+        _check_limit(key, limit)
+        self._cap(key).limit = limit
+        self._explicit.add(key)
+        self._reopen()
+
+    def set_group_cap(self, name: str, limit: int | None) -> None:
+        """Change the limit that a group of keys shares. Raises ``ValueError`` for an unknown group."""
+        if name not in self._groups:
+            raise ValueError(f"no group {name!r}; there are {sorted(self._groups)}")
+        self._groups[name].limit = _check_limit(name, limit)
+        self._reopen()
+
+    def _gate(self, outer: Gate | None) -> Gate:
+        return _CapGate(self, outer)
+
+    def _started(self, request: Request) -> None:
+        for cap in self._caps_of(request.key):
+            cap.running += 1
+
+    def _ended(self, request: Request) -> None:
+        key = request.key
+        for cap in self._caps_of(key):
+            cap.running -= 1
+        if key not in self._explicit and not self._own[key].running:
+            del self._own[key]
+
+    def _cap(self, key: str) -> Cap:
+        cap = self._own.get(key)
+        if cap is None:
+            cap = self._own[key] = Cap(key, self.default)
+        return cap
+
+    def _caps_of(self, key: str) -> list[Cap]:
+        return [self._cap(key), *self._groups_of.get(key, ())]
+
+    def _full(self, key: str) -> Hold | None:
+        own = self._own.get(key)
+        limit = self.default if own is None else own.limit
+        if limit == 0:
+            return self._shut
+        if own is not None and own.closed:
+            return own
+        for cap in self._groups_of.get(key, ()):
+            if cap.closed:
+                return self._shut if cap.limit == 0 else cap
+        return None
+
+    def _reopen(self) -> None:
+        self._shut.limit = None
+        self._shut = Cap("limit 0", 0)
+
+    def snapshot(self, now: Number | None = None) -> dict[str, Any]:
+        """As every policy's, with ``caps``: per key that runs or has a limit of its own, and per group."""
+        view = super().snapshot(now)
+        inside = self.inner.snapshot(now)
+        view["policy"] = f"{inside['policy']} under caps"
+        keys = {key: {"running": cap.running, "limit": cap.limit} for key, cap in self._own.items()}
+        groups = {name: {"running": cap.running, "limit": cap.limit} for name, cap in self._groups.items()}
+        view["caps"] = {"keys": keys, "groups": groups, "inside": inside.get("caps")}
+        held = sorted({request.key for request in self._waiting if self._full(request.key)})
+        if held:
+            view["why"] += f" Held back by a cap: {', '.join(held)}."
+        return view
+
+
+def _check_limit(name: str, limit: Any) -> int | None:
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise ValueError(f"cap of {name!r} must be a whole number >= 0 or None, got {limit!r}")
+    return limit

@@ -1,0 +1,117 @@
+"""What the policies with shares have in common: a tenant's lines, its weight, its turn in a pool."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from fairq.policies.base import Queue, check_number, check_weights
+from fairq.policies.lines import Entry, Gate, Pool, TenantLines
+from fairq.request import Number, Request
+
+T = TypeVar("T", bound=TenantLines)
+
+
+class Fair(Queue, Generic[T]):
+    """Chooses a tenant by its rank, then the earliest request among its keys that may run.
+
+    Weights are per tenant, finite and > 0, default 1.
+    """
+
+    def __init__(self, weights: Mapping[str, Number] | None = None) -> None:
+        super().__init__()
+        self._weights = check_weights(weights)
+        self._tenants: dict[str, T] = {}
+        self._pool = Pool()
+
+    def weight(self, tenant: str) -> Number:
+        """The tenant's weight."""
+        return self._weights.get(tenant, 1)
+
+    def set_weight(self, tenant: str, weight: Number) -> None:
+        check_number(f"weight of {tenant!r}", weight, above=True)
+        state = self._tenants.get(tenant)
+        if state is None or not state.waiting:
+            self._weights[tenant] = weight
+            return
+        self._catch_up(state)
+        self._weights[tenant] = weight
+        self._pool.place(state, self._floor(state))
+
+    def _enter(self, request: Request, entry: Entry) -> None:
+        name = request.tenant
+        state = self._tenants.get(name)
+        if state is None:
+            state = self._tenants[name] = self._new(name)
+        if not state.waiting:
+            state.push(entry)
+            self._join(state)
+        elif state.exact and request.key == state.head().key and not state.precedes(entry):  # type: ignore[union-attr]
+            state.push(entry)  # behind its head: nothing else changes
+            return
+        else:
+            self._catch_up(state)
+            state.push(entry)
+        self._pool.place(state, self._floor(state))
+
+    def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
+        state = self._pool.best(gate)
+        return None if state is None else state.head(gate)
+
+    def _leave(self, request: Request, gate: Gate | None) -> None:
+        state = self._tenants[request.tenant]
+        self._serve(state, request, gate)
+        state.pop(request)
+        self._settle(state)
+
+    def _drop(self, request: Request) -> None:
+        state = self._tenants[request.tenant]
+        self._catch_up(state)
+        state.ghost(request)
+        self._settle(state)
+
+    def _settle(self, state: T) -> None:
+        if state.waiting:
+            self._pool.place(state, self._floor(state))
+        else:
+            self._pool.remove(state)
+            self._emptied(state)
+
+    def _true_up(self, request: Request, difference: Number) -> None:
+        name = request.tenant
+        state = self._tenants.get(name)
+        if state is None:
+            state = self._tenants[name] = self._new(name)
+        if state.waiting:
+            self._catch_up(state)
+        self._adjust(state, difference)
+        if state.waiting:
+            self._pool.place(state, self._floor(state))
+
+    # -- what a policy writes -------------------------------------------------------------------
+
+    @abstractmethod
+    def _new(self, name: str) -> T:
+        """The account of a tenant not seen before, or forgotten."""
+
+    @abstractmethod
+    def _floor(self, state: T) -> Any:
+        """The least rank a waiting tenant can have, whichever of its keys may run."""
+
+    @abstractmethod
+    def _serve(self, state: T, request: Request, gate: Gate | None) -> None:
+        """Charge the estimate; the request is still in its line, the gate that of the choice."""
+
+    @abstractmethod
+    def _adjust(self, state: T, difference: Number) -> None:
+        """Charge (or give back, if negative) what the estimate was wrong by."""
+
+    def _join(self, state: T) -> None:
+        """Its line was empty and now is not."""
+
+    def _emptied(self, state: T) -> None:
+        """Its last waiting request was handed out or gave up."""
+
+    def _catch_up(self, state: T) -> None:
+        """Its head, its account or its weight is about to change: settle what came before."""

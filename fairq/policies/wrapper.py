@@ -1,0 +1,74 @@
+"""A policy around a policy: it decides which keys may run and leaves the order to the one inside."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from fairq.policies.base import Eligible, Policy
+from fairq.policies.lines import Gate, gate_of
+from fairq.request import Number, Request
+
+
+class Wrapper(Policy):
+    """Hands the verbs on to the inner policy, whose accounts it shares, and narrows what may run."""
+
+    def __init__(self, inner: Policy) -> None:
+        if not isinstance(inner, Policy):
+            raise TypeError(f"{type(self).__name__} wraps a policy, got {inner!r}")
+        if inner.used:
+            raise ValueError(f"{type(self).__name__} needs an unused policy inside, got a used {inner!r}")
+        self.inner = inner
+        self.needs_now = inner.needs_now
+        self._waiting = inner._waiting
+        self._running = inner._running
+
+    @abstractmethod
+    def _gate(self, outer: Gate | None) -> Gate:
+        """Which keys may run, given what the caller accepts."""
+
+    @abstractmethod
+    def _started(self, request: Request) -> None:
+        """It was handed out."""
+
+    @abstractmethod
+    def _ended(self, request: Request) -> None:
+        """It left service."""
+
+    def put(self, request: Request) -> None:
+        self.inner.put(request)
+
+    def get(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
+        request = self.inner.get(self._gate(gate_of(eligible)), now)
+        if request is not None:
+            self._started(request)
+        return request
+
+    def peek(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
+        return self.inner.peek(self._gate(gate_of(eligible)), now)
+
+    def charge(self, request: Request, cost: Number) -> None:
+        self.inner.charge(request, cost)
+
+    def done(self, request: Request, cost: Number | None = None) -> None:
+        self.inner.done(request, cost)
+        self._ended(request)
+
+    def cancel(self, request: Request) -> bool:
+        return self.inner.cancel(request)
+
+    def set_weight(self, tenant: str, weight: Number) -> None:
+        self.inner.set_weight(tenant, weight)
+
+    @property
+    def used(self) -> bool:
+        return self.inner.used
+
+    def waiting(self, tenant: str) -> int:
+        return self.inner.waiting(tenant)
+
+    def _accounts(self) -> dict[str, dict[str, Any]]:
+        return self.inner._accounts()
+
+    def _why(self, request: Request, now: Number | None) -> str:
+        return self.inner._why(request, now)
