@@ -89,8 +89,8 @@ class OnOff:
 
     def wall(self, busy: NDArray[Any]) -> NDArray[Any]:
         """Seconds on the wall clock for seconds counted while on, same shape."""
-        silent: NDArray[Any] = np.floor_divide(busy, self.on_s) * self.off_s
-        return busy + silent
+        wall: NDArray[Any] = busy + np.floor_divide(busy, self.on_s) * self.off_s
+        return wall
 
     def on_time(self, horizon_s: float) -> float:
         """How many of the first ``horizon_s`` seconds are on."""

@@ -110,16 +110,17 @@ class Tenant:
 
 
 class Draw(NamedTuple):
-    """What a closed loop's worker does next: seconds of thought before, tokens, estimated cost, slot seconds."""
+    """What a closed loop's worker does next: seconds of thought, then a request of these tokens."""
 
     think_s: float
     prompt_tokens: int
     output_tokens: int
     cost: int
+    """Estimated, in tokens."""
 
 
 class ClosedLoopSource:
-    """The workers of one tenant. The n-th request of worker k is the same under every policy; its arrival is not.
+    """The workers of one tenant. Request n of worker k is the same under every policy; its arrival is not.
 
     A worker starts at 0 and thinks ``draw(k, 0).think_s`` seconds before its request 0; it thinks
     ``draw(k, n).think_s`` after request n - 1 left. It stops asking at ``horizon_s``.
@@ -141,7 +142,7 @@ class ClosedLoopSource:
         self._drawn: dict[int, tuple[list[Draw], list[Any], _Streams]] = {}
 
     def draw(self, worker: int, n: int) -> Draw:
-        """The think time and sizes of request ``n`` of ``worker`` (both counted from 0). Repeatable, any order."""
+        """Think time and sizes of request ``n`` of ``worker`` (both from 0). Repeatable, in any order."""
         return self._ready(worker, n)[0][n]
 
     def request(self, worker: int, n: int, arrival: float) -> Request:
@@ -239,7 +240,7 @@ class Workload:
         ]
 
     def closed_loops(self, seed: int, replication: int = 0) -> list[ClosedLoopSource]:
-        """The tenants that ask again only when answered, in the tenants' order; ids go on after the open loops'."""
+        """The tenants that ask again only when answered, in their order; ids go on after the open loops'."""
         loops = [tenant for tenant in self.tenants if isinstance(tenant.arrivals, ClosedLoop)]
         if not loops:
             return []
@@ -337,14 +338,14 @@ def _check_horizon(tenant: Tenant, horizon_s: float) -> None:
     arrivals = tenant.arrivals
     if isinstance(arrivals, ClosedLoop):
         return
-    if isinstance(arrivals, Dump) and arrivals.at_s >= horizon_s:
-        raise ValueError(
-            f"tenant {tenant.name!r}: at_s must be before the horizon ({horizon_s!r} s), got {arrivals.at_s!r}"
-        )
-    if isinstance(arrivals, Times) and arrivals.times_s[-1] >= horizon_s:
-        raise ValueError(
-            f"tenant {tenant.name!r}: times_s must be before the horizon ({horizon_s!r} s), got {arrivals.times_s[-1]!r}"
-        )
+    for what, at_s in (
+        ("at_s", arrivals.at_s if isinstance(arrivals, Dump) else 0),
+        ("times_s", arrivals.times_s[-1] if isinstance(arrivals, Times) else 0),
+    ):
+        if at_s >= horizon_s:
+            raise ValueError(
+                f"tenant {tenant.name!r}: {what} must be before the horizon ({horizon_s!r} s), got {at_s!r}"
+            )
     if arrivals.expected(horizon_s) > MOST_REQUESTS:
         raise ValueError(
             f"tenant {tenant.name!r}: {arrivals!r} would send {arrivals.expected(horizon_s):.3g} requests in"
