@@ -1,0 +1,130 @@
+"""The queue over time: how many requests of each tenant wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from fairq.plots.panels import panel_page, prepare, span, steps
+from fairq.plots.style import INK, Chart, TenantStyle, hatch_ink, number, plain, styled, tick, time_unit
+
+POINTS = 360
+
+
+@styled
+def queue_depth(
+    requests: Mapping[str, pd.DataFrame],
+    *,
+    styles: dict[str, TenantStyle] | None = None,
+    window: tuple[float, float] | None = None,
+    note: str = "",
+) -> Chart:
+    """A panel per policy; waiting requests stacked by tenant. One run each: a mean would hide the burst.
+
+    Parameters
+    ----------
+    requests : policy name → rows of ONE run (``tenant, status, arrival, start, finish``; seconds). A request
+        that never started waits until its ``finish`` (when it gave up), else to the end.
+    window : (from, to) in seconds; default the whole run.
+
+    Returns
+    -------
+    Chart; ``data["grid"]`` in seconds and ``data["waiting"]``: (policy, tenant) → counts on that grid.
+    """
+    folded, names, looks = prepare(requests, styles)
+    low, high = span(folded, window)
+    grid = np.linspace(low, high, POINTS)
+    waiting = {}
+    for policy, rows in folded.items():
+        # Refused work never waited. Who was never served stops waiting when it left.
+        left = rows["start"].where(rows["start"].notna(), rows["finish"])
+        waits = rows["status"] != "refused"
+        for tenant in names:
+            mine = waits & (rows["tenant"] == tenant)
+            waiting[policy, tenant] = steps(rows.loc[mine, "arrival"], grid) - steps(left[mine], grid)
+    total = {p: np.sum([waiting[p, t] for t in names], axis=0) for p in folded}
+    peak = {p: int(values.max()) for p, values in total.items()}
+    unit, unit_name = time_unit(high - low)
+    title = _finding(folded, total, grid, waiting, names)
+    subtitle = f"Requests waiting at the gateway, stacked by tenant; one run.{' ' + note if note else ''}"
+    columns = min(len(folded), 2)
+    chart, panels = panel_page(
+        list(folded),
+        names,
+        looks,
+        title=title,
+        subtitle=subtitle,
+        columns=columns,
+        panel_in=1.55 if len(folded) > 1 else 2.6,
+        lines=False,
+    )
+    ceiling = max(1, *peak.values()) * 1.06 if peak else 1.0
+    for axes, policy in zip(panels, folded, strict=True):
+        base = np.zeros(len(grid))
+        for tenant in names:
+            upper = base + waiting[policy, tenant]
+            look = looks[tenant]
+            if (upper > base).any():
+                area = axes.fill_between(
+                    grid / unit,
+                    base,
+                    upper,
+                    step="post",
+                    facecolor=look.color,
+                    edgecolor=hatch_ink(look.color),
+                    hatch=look.hatch,
+                    linewidth=0.0,
+                )
+                area.set_gid(f"depth:{policy}:{tenant}")
+            base = upper
+        axes.step(grid / unit, base, where="post", color=INK, linewidth=0.9)
+        axes.set_xlim(low / unit, high / unit)
+        axes.set_ylim(0, ceiling)
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))
+        axes.grid(True, axis="y")
+    for i, axes in enumerate(panels):
+        if i % columns == 0:
+            axes.set_ylabel("waiting")
+        if i + columns >= len(panels):
+            axes.set_xlabel(f"time ({unit_name})")
+    chart.data.update(grid=grid, waiting=waiting)
+    chart.alt = "Requests waiting over time, one run. " + " ".join(
+        _sentence(p, total[p], grid, {t: waiting[p, t] for t in names}) for p in folded
+    )
+    return chart
+
+
+def _sentence(policy: str, total: np.ndarray, grid: np.ndarray, waiting: Mapping[str, np.ndarray]) -> str:
+    at = int(total.argmax())
+    if not total[at]:
+        return f"{policy}: nobody waits."
+    most = max(waiting, key=lambda t: int(waiting[t][at]))
+    return f"{policy}: at most {int(total[at])} at {number(grid[at])} s, most of them from {most}."
+
+
+def _most(waiting: Mapping[tuple[str, str], np.ndarray], policy: str, names: list[str], at: int) -> str:
+    return max(names, key=lambda t: int(waiting[policy, t][at]))
+
+
+def _finding(
+    folded: Mapping[str, pd.DataFrame],
+    total: Mapping[str, np.ndarray],
+    grid: np.ndarray,
+    waiting: Mapping[tuple[str, str], np.ndarray],
+    names: list[str],
+) -> str:
+    """Who is in the queue when it is longest, and who is not under another policy."""
+    first = next(iter(folded))
+    at = int(total[first].argmax())
+    if total[first][at] == 0:
+        return f"Nobody waits under {plain(first)}"
+    owner = _most(waiting, first, names, at)
+    share = 100 * waiting[first, owner][at] / total[first][at]
+    longest = f"Up to {int(total[first][at])} requests wait under {plain(first)}"
+    return f"{longest}, {share:.0f} % of them from {plain(owner)}"

@@ -1,0 +1,39 @@
+"""Many tenants on one chart: the largest keep their names, the rest become "others"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from fairq.plots.style import OTHERS
+
+MOST = 7
+"""Named tenants on one chart; with "others" that makes eight looks, all of them distinct."""
+
+
+def top_tenants(requests: pd.DataFrame, most: int = MOST) -> list[str]:
+    """The tenants to name, in the order of their first row; the ``most`` with the largest demand (tokens).
+
+    Parameters
+    ----------
+    requests : rows of a Result (columns ``tenant`` and ``cost`` or ``cost_estimate``).
+    most : how many names to keep, at least 1. When just one tenant is left over, it is named too.
+    """
+    if most < 1:
+        raise ValueError(f"most must be at least 1, got {most!r}")
+    order = list(dict.fromkeys(requests["tenant"]))
+    if len(order) <= most + 1:
+        return order
+    demand = requests.groupby("tenant", observed=True, sort=False)["cost_estimate"].sum()
+    largest = sorted(order, key=lambda name: (-float(demand[name]), order.index(name)))[:most]
+    return [name for name in order if name in set(largest)]
+
+
+def fold_tenants(requests: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
+    """The same rows with every tenant outside ``named`` called "others". Folding rows, not percentiles:
+    the p99 of "others" is that of their requests taken together."""
+    known = set(named)
+    if requests["tenant"].isin(known).all():
+        return requests
+    return requests.assign(tenant=requests["tenant"].where(requests["tenant"].isin(known), OTHERS))
