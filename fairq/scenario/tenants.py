@@ -1,0 +1,272 @@
+"""The ``tenants:`` of a scenario: plain data → ``fairq.workload`` objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter
+
+from fairq.scenario.spec import Count, Cv, NonNegative, Number, Positive, Spec, choice
+from fairq.workload import (
+    Arrivals,
+    ClosedLoop,
+    Distribution,
+    Dump,
+    Empirical,
+    Estimate,
+    Exponential,
+    Fixed,
+    Gamma,
+    Lognormal,
+    OnOff,
+    Poisson,
+    Tenant,
+    Times,
+)
+
+# -- sizes ----------------------------------------------------------------------------------------------
+
+
+class SizeSpec(Spec):
+    """A distribution of tokens or seconds."""
+
+    makes: ClassVar[type[Any]]
+
+    def build(self) -> Distribution:
+        made: Distribution = self.makes(**dict(self))
+        return made
+
+
+class FixedSpec(SizeSpec):
+    """``1200``, or in full ``{kind: fixed, value: 1200}``."""
+
+    tag = ("kind", "fixed")
+    makes = Fixed
+    value: NonNegative
+
+    def data(self) -> Any:
+        return self.value
+
+
+class LognormalSpec(SizeSpec):
+    """``{kind: lognormal, median: 400, sigma: 0.8}``, optionally cut off at ``max``."""
+
+    tag = ("kind", "lognormal")
+    makes = Lognormal
+    median: Positive
+    sigma: NonNegative
+    max: Positive | None = None
+
+
+class ExponentialSpec(SizeSpec):
+    """``{kind: exponential, mean: 5}``."""
+
+    tag = ("kind", "exponential")
+    makes = Exponential
+    mean: Positive
+
+
+def _not_empty(values: tuple[float, ...]) -> tuple[float, ...]:
+    if not values:
+        raise ValueError("must not be empty, got []")
+    return values
+
+
+def _increasing(times: tuple[float, ...]) -> tuple[float, ...]:
+    for before, after in pairwise(times):
+        if after < before:
+            raise ValueError(f"must not go back in time, got {after!r} after {before!r}")
+    return _not_empty(times)
+
+
+class EmpiricalSpec(SizeSpec):
+    """``{kind: empirical, values: [120, 80, 2000]}``, drawn with replacement."""
+
+    tag = ("kind", "empirical")
+    makes = Empirical
+    values: Annotated[tuple[NonNegative, ...], AfterValidator(_not_empty)]
+
+
+SIZES: Mapping[str, type[SizeSpec]] = {
+    "fixed": FixedSpec,
+    "lognormal": LognormalSpec,
+    "exponential": ExponentialSpec,
+    "empirical": EmpiricalSpec,
+}
+
+
+_NUMBER: TypeAdapter[float] = TypeAdapter(NonNegative)
+
+
+def _number_as_fixed(value: Any) -> Any:
+    # Checked here, so that an error names the field as it is written, without a `value` inside.
+    return value if isinstance(value, (Mapping, Spec)) else FixedSpec(value=_NUMBER.validate_python(value))
+
+
+Size = Annotated[SizeSpec, choice(SIZES, "kind"), BeforeValidator(_number_as_fixed)]
+
+# -- arrivals -------------------------------------------------------------------------------------------
+
+
+class ArrivalSpec(Spec):
+    """An arrival process."""
+
+    makes: ClassVar[type[Any]]
+    grows_with_load: ClassVar[str | None] = None
+    grows_with_burst: ClassVar[str | None] = None
+
+    def build(self) -> Arrivals:
+        made: Arrivals = self.makes(**dict(self))
+        return made
+
+    def scaled(self, load: float, burst: float) -> dict[str, Any]:
+        """The plain data of this, with the steady demand times ``load`` and bursts times ``burst``."""
+        data: dict[str, Any] = self.data()
+        for field, factor in ((self.grows_with_load, load), (self.grows_with_burst, burst)):
+            if field is not None and factor != 1:
+                grown = data[field] * factor
+                data[field] = max(1, round(grown)) if field in ("requests", "workers") else grown
+        return data
+
+
+class PoissonSpec(ArrivalSpec):
+    """``{kind: poisson, rate_per_s: 0.2}``: independent users."""
+
+    tag = ("kind", "poisson")
+    makes = Poisson
+    grows_with_load = "rate_per_s"
+    rate_per_s: Positive
+
+
+class GammaSpec(ArrivalSpec):
+    """``{kind: gamma, rate_per_s: 0.2, cv: 4}``: burstier than Poisson where cv > 1."""
+
+    tag = ("kind", "gamma")
+    makes = Gamma
+    grows_with_load = "rate_per_s"
+    rate_per_s: Positive
+    cv: Cv
+
+
+class OnOffSpec(ArrivalSpec):
+    """``{kind: on_off, rate_per_s: 5, on_s: 10, off_s: 50}``: Poisson while on, silent while off."""
+
+    tag = ("kind", "on_off")
+    makes = OnOff
+    grows_with_load = "rate_per_s"
+    grows_with_burst = "rate_per_s"
+    rate_per_s: Positive
+    on_s: Positive
+    off_s: NonNegative
+
+
+class DumpSpec(ArrivalSpec):
+    """``{kind: dump, at_s: 60, requests: 500}``: all at once."""
+
+    tag = ("kind", "dump")
+    makes = Dump
+    grows_with_burst = "requests"
+    at_s: NonNegative
+    requests: Count
+
+
+class TimesSpec(ArrivalSpec):
+    """``{kind: times, times_s: [0, 0, 1.5]}``: exactly these."""
+
+    tag = ("kind", "times")
+    makes = Times
+    times_s: Annotated[tuple[NonNegative, ...], AfterValidator(_increasing)]
+
+
+class ClosedLoopSpec(ArrivalSpec):
+    """``{kind: closed_loop, workers: 4, think_s: 5}``: each asks again when answered and done thinking."""
+
+    tag = ("kind", "closed_loop")
+    grows_with_load = "workers"
+    workers: Count
+    think_s: Size
+
+    def build(self) -> Arrivals:
+        return ClosedLoop(self.workers, self.think_s.build())
+
+
+ARRIVALS: Mapping[str, type[ArrivalSpec]] = {
+    "poisson": PoissonSpec,
+    "gamma": GammaSpec,
+    "on_off": OnOffSpec,
+    "dump": DumpSpec,
+    "times": TimesSpec,
+    "closed_loop": ClosedLoopSpec,
+}
+
+# -- tenants --------------------------------------------------------------------------------------------
+
+
+class EstimateSpec(Spec):
+    """``{factor: 1.0, sigma: 0.2}``: what the gateway believes, times the truth."""
+
+    factor: Positive = 1.0
+    sigma: NonNegative = 0.0
+
+
+def _keys(value: Any) -> int | tuple[str, ...]:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    if isinstance(value, (list, tuple)) and value and all(isinstance(key, str) and key for key in value):
+        return tuple(value)
+    raise ValueError(f"must be a whole number >= 1 or a list of names, got {value!r}")
+
+
+class TenantSpec(Spec):
+    """One tenant, or ``count`` alike: under ``chat``, ``count: 4`` gives ``chat-1`` … ``chat-4``."""
+
+    count: Count | None = None
+    priority: Number = 0
+    weight: Positive = 1
+    arrivals: Annotated[ArrivalSpec, choice(ARRIVALS, "kind")]
+    prompt_tokens: Size
+    output_tokens: Size
+    estimate: EstimateSpec = EstimateSpec()
+    keys: Annotated[int | tuple[str, ...], PlainValidator(_keys)] | None = None
+    service_s: Size | None = None
+    patience_s: NonNegative | None = None
+
+    def names(self, group: str) -> list[str]:
+        """The tenants this stands for."""
+        return [group] if self.count is None else [f"{group}-{n}" for n in range(1, self.count + 1)]
+
+    def build(self, group: str) -> list[Tenant]:
+        """The tenants themselves."""
+        return [
+            Tenant(
+                name,
+                group,
+                self.arrivals.build(),
+                self.prompt_tokens.build(),
+                self.output_tokens.build(),
+                priority=self.priority,
+                weight=self.weight,
+                keys=self.keys,
+                estimate=Estimate(**dict(self.estimate)),
+                service=None if self.service_s is None else self.service_s.build(),
+                patience_s=self.patience_s,
+            )
+            for name in self.names(group)
+        ]
+
+    def problems(self, horizon_s: float) -> list[str]:
+        """What no field shows alone: ``field: what is wrong, and the value``."""
+        found = []
+        if self.prompt_tokens.build() == self.output_tokens.build() == Fixed(0):
+            found.append("output_tokens: must be > 0 where prompt_tokens is 0, got 0")
+        if self.count is not None and isinstance(self.keys, tuple):
+            found.append(f"keys: must be a number where count is given, got {list(self.keys)!r}")
+        if isinstance(self.arrivals, DumpSpec) and self.arrivals.at_s >= horizon_s:
+            found.append(f"arrivals.at_s: must be < horizon_s ({horizon_s!r}), got {self.arrivals.at_s!r}")
+        if isinstance(self.arrivals, TimesSpec) and self.arrivals.times_s[-1] >= horizon_s:
+            found.append(
+                f"arrivals.times_s: must be < horizon_s ({horizon_s!r}), got {self.arrivals.times_s[-1]!r}"
+            )
+        return found
