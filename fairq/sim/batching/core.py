@@ -1,0 +1,504 @@
+"""Continuous batching from one batch change to the next: time per request, not per token.
+
+The scheduler is that of vLLM V1: each step first gives every running sequence its next token (and the KV
+block it may need, preempting the newest, or the lowest priority, when none is free), then admits waiting ones
+while the token budget, the slots and the blocks last. A prompt longer than the budget left is computed in
+chunks. At most one sequence is ever half prefilled, and it is the last one admitted.
+
+While the batch stays the same, steps differ only by the context, which grows by the same number of tokens
+each time, so n steps take ``n·x + y·n·(n−1)/2`` (x the first step, y its growth). The end of such a *stretch*
+is known in advance: somebody finishes, a prompt is done, or the blocks run out. An arrival shortens it to the
+next step's boundary, and only if it can be admitted there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from math import ceil, inf, isfinite, sqrt
+
+from fairq.sim.batching.profile import Profile
+from fairq.sim.batching.sequence import FcfsWaiting, PriorityWaiting, Sequence, Waiting
+
+EPS = 1e-9
+"""Seconds. An arrival this close after a step's boundary makes it into the step, whatever the rounding."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the engine was started with (vLLM's names).
+
+    Raises ``ValueError`` naming the setting: all are whole numbers >= 1, the token budget covers one token
+    for each sequence, ``scheduling`` is ``"fcfs"`` or ``"priority"``.
+    """
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    kv_tokens: int
+    block_tokens: int = 16
+    scheduling: str = "fcfs"
+    reserve_full_prompt: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "block_tokens"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise ValueError(
+                f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be >= max_num_seqs "
+                f"({self.max_num_seqs}): every running sequence needs a token of the budget"
+            )
+        if self.kv_tokens < self.block_tokens:
+            raise ValueError(f"kv_tokens ({self.kv_tokens}) must hold a block of {self.block_tokens} tokens")
+        if self.scheduling not in ("fcfs", "priority"):
+            raise ValueError(f"scheduling must be 'fcfs' or 'priority', got {self.scheduling!r}")
+
+    @property
+    def blocks(self) -> int:
+        """KV blocks in all; a remainder smaller than a block is lost."""
+        return self.kv_tokens // self.block_tokens
+
+    def check(self, prompt: int, output: int) -> None:
+        """Raise ``ValueError`` for work that could never finish here."""
+        for name, value, least in (("prompt_tokens", prompt, 1), ("output_tokens", output, 0)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(
+                    f"{name} must be a whole number >= {least} for a batching engine, got {value!r}"
+                )
+        room = self.blocks * self.block_tokens
+        if prompt > room:
+            raise ValueError(f"prompt_tokens = {prompt} is longer than the KV cache ({room} tokens)")
+        # The last token is returned, never read again, so it needs no place in the cache.
+        if prompt + output - 1 > room:
+            raise ValueError(
+                f"prompt_tokens + output_tokens={prompt} + {output} do not fit the KV cache ({room} tokens)"
+            )
+
+
+@dataclass(slots=True)
+class Stretch:
+    """``steps`` equal steps from ``at`` (seconds): the first takes ``first_ms``, each next ``growth_ms``
+    more.
+
+    ``prefills``: who computes how many prompt tokens per step. ``idle``: who runs but sits this step out.
+    ``open``: whether a newcomer could be admitted at a boundary inside (tokens and slots are left).
+    ``growth``: context tokens that each step adds.
+    """
+
+    at: float
+    steps: int
+    first_ms: float
+    growth_ms: float
+    growth: int
+    prefills: list[tuple[Sequence, int]]
+    idle: list[Sequence]
+    open: bool
+
+    def time(self, n: int) -> float:
+        """When n of its steps are over, in seconds."""
+        return self.at + (n * self.first_ms + self.growth_ms * (n * (n - 1) // 2)) / 1000.0
+
+    def boundary(self, t: float) -> int:
+        """The fewest steps that are over no earlier than t (less EPS): the quadratic, then its neighbours."""
+        ms = (t - EPS - self.at) * 1000.0
+        if ms <= 0:
+            return 0
+        x, y = self.first_ms, self.growth_ms
+        if y <= 0:
+            n = ceil(ms / x)
+        else:
+            # n·(x − y/2) + n²·y/2 = ms; written without cancellation.
+            half = x - y / 2
+            n = ceil(2 * ms / (half + sqrt(half * half + 2 * y * ms)))
+        n = max(n, 1)
+        while n > 1 and self.time(n - 1) >= t - EPS:
+            n -= 1
+        while self.time(n) < t - EPS:
+            n += 1
+        return n
+
+
+@dataclass(slots=True)
+class Change:
+    """What happened at one boundary: who made a first token, who finished (both in order of admission)."""
+
+    at: float
+    first: list[Sequence] = field(default_factory=list)
+    finished: list[Sequence] = field(default_factory=list)
+
+
+class BatchCore:
+    """The engine without a clock: ``add`` sequences, ask for the ``next_change``, ``advance`` to it.
+
+    Times are given and returned in seconds and must not go back. Pure: no SimPy, no randomness.
+    ``max_steps`` bounds a stretch: with 1 every step is a change of its own.
+    """
+
+    def __init__(self, profile: Profile, limits: Limits, max_steps: int | None = None) -> None:
+        self.profile = profile
+        self.limits = limits
+        self.max_steps = max_steps
+        self.at = -inf
+        """The last boundary, in seconds."""
+        self.steps = 0
+        """Steps done since the start."""
+        self.changes = 0
+        """Stretches simulated since the start: what the work grows with."""
+        self.waiting: Waiting = PriorityWaiting() if limits.scheduling == "priority" else FcfsWaiting()
+        self.running: dict[Sequence, None] = {}
+        self.series: list[tuple[float, int, int, int]] = []
+        """Rows (seconds, running, waiting, KV blocks in use)."""
+        self._free = limits.blocks
+        self._context = 0
+        self._decoding = 0
+        # Sequences that decode, by when in a cycle of a block's length they need their next block.
+        self._phases = [0] * limits.block_tokens
+        self._finishing: list[tuple[int, int, int, Sequence]] = []
+        self._partial: Sequence | None = None
+        self._stretch: Stretch | None = None
+        self._added = 0
+
+    # -- from outside ---------------------------------------------------------------------------
+
+    def add(self, sequence: Sequence, now: float) -> None:
+        """It joins the engine's own queue.
+
+        Raises ``ValueError`` when it can never be served, or time went back.
+        """
+        self.limits.check(sequence.prompt, sequence.output)
+        if not isfinite(now) or now < self.at - EPS:
+            raise ValueError(
+                f"time went back: a sequence added at {now!r} s, after the step at {self.at!r} s"
+            )
+        stretch = self._stretch
+        if self.idle:
+            self.at = max(self.at, now)
+        elif stretch is None and now > self.at + EPS:
+            stretch = self._plan()
+        sequence.order = self._added
+        self._added += 1
+        alone = len(self.waiting) == 0
+        self.waiting.push(sequence)
+        if stretch is None:
+            return
+        done = self._steps_by(stretch, now)
+        self._record(now, self.kv_blocks + self._new_blocks(done, stretch.prefills))
+        if not stretch.open or not (alone or self.waiting.head() is sequence):
+            return
+        n = max(stretch.boundary(now), 1)
+        # Those that run take their blocks first. What does not fit now fits no later: free blocks only
+        # dwindle.
+        if n < stretch.steps and self._fits(
+            sequence,
+            self._free - self._new_blocks(n + 1, stretch.prefills),
+            self.limits.max_num_batched_tokens - self._decoding,
+        ):
+            stretch.steps = n
+
+    def next_change(self) -> float | None:
+        """When the batch changes next, in seconds; ``None`` while there is nothing to do."""
+        stretch = self._stretch or self._plan()
+        return None if stretch is None else stretch.time(stretch.steps)
+
+    def advance(self) -> Change:
+        """Go to the next change. Raises ``RuntimeError`` when there is nothing to do."""
+        stretch = self._stretch or self._plan()
+        if stretch is None:
+            raise RuntimeError("the engine has nothing to do")
+        self._stretch = None
+        return self._finish(stretch)
+
+    @property
+    def planned(self) -> bool:
+        """Whether the next step is decided: a sequence added now waits for the boundary after it."""
+        return self._stretch is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self.running and not self.waiting
+
+    def made(self, sequence: Sequence, now: float) -> int:
+        """Output tokens a sequence has made by ``now`` (seconds, not before the last boundary)."""
+        if not sequence.decoding:
+            return sequence.made
+        steps = self.steps
+        if self._stretch is not None:
+            steps += self._steps_by(self._stretch, now)
+        return sequence.made + steps - sequence.since
+
+    @property
+    def kv_blocks(self) -> int:
+        """KV blocks in use at the last boundary."""
+        return self.limits.blocks - self._free
+
+    # -- one stretch ----------------------------------------------------------------------------
+
+    def _plan(self) -> Stretch | None:
+        """Decide the next step, and for how many steps it stays the same."""
+        while self.running or self.waiting:
+            plan = self._schedule()
+            if plan is not None:
+                self._stretch = plan
+                self._record(self.at, self.kv_blocks)
+                return plan
+        return None
+
+    def _schedule(self) -> Stretch | None:
+        """Decide who is in the next step; ``None`` for an empty one (its only sequence preempted itself)."""
+        limits = self.limits
+        idle: list[Sequence] = []
+        partial = self._partial
+        chunk = 0 if partial is None else min(_left(partial), limits.max_num_batched_tokens - self._decoding)
+        prefills = [] if partial is None else [(partial, chunk)]
+        preempted = self._new_blocks(1, prefills) > self._free
+        if preempted:
+            prefills, idle = self._make_room()
+        budget = limits.max_num_batched_tokens - self._decoding - sum(tokens for _, tokens in prefills)
+        if not preempted:
+            budget = self._admit(prefills, budget)
+        sequences = self._decoding + len(prefills)
+        if sequences == 0:
+            for sequence in idle:
+                self._resume(sequence)
+            return None
+        tokens = sum(tokens for _, tokens in prefills)
+        growth = self._decoding + tokens
+        stretch = Stretch(
+            at=self.at,
+            steps=1,
+            first_ms=self.profile.step_ms(sequences, tokens, self._context + growth),
+            growth_ms=self.profile.c_ms * growth,
+            growth=growth,
+            prefills=prefills,
+            idle=idle,
+            open=budget > 0 and len(self.running) < limits.max_num_seqs,
+        )
+        if not preempted and self.max_steps != 1:
+            steps = self._equal_steps(prefills)
+            stretch.steps = steps if self.max_steps is None else min(steps, self.max_steps)
+        return stretch
+
+    def _admit(self, prefills: list[tuple[Sequence, int]], budget: int) -> int:
+        """Take from the engine's queue while it fits; returns the token budget left."""
+        if not self.waiting:
+            return budget
+        free = self._free - self._new_blocks(1, prefills)
+        while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
+            sequence = self.waiting.head()
+            if not self._fits(sequence, free, budget):
+                break
+            self.waiting.pop()
+            self.running[sequence] = None
+            if sequence.scheduled is None:
+                sequence.scheduled = self.at
+            chunk = min(_left(sequence), budget)
+            prefills.append((sequence, chunk))
+            free -= self._blocks(chunk)
+            budget -= chunk
+        return budget
+
+    def _fits(self, sequence: Sequence, free: int, budget: int) -> bool:
+        """Whether a waiting sequence may start with that many free blocks and tokens of the budget."""
+        known = _left(sequence)
+        return self._blocks(known if self.limits.reserve_full_prompt else min(known, budget)) <= free
+
+    def _make_room(self) -> tuple[list[tuple[Sequence, int]], list[Sequence]]:
+        """Preempt until every sequence still running has its next block, in the scheduler's own order.
+
+        Returns the half-done prompt's part of the step, and those that must sit this step out: where the one
+        to go is the very one being scheduled (priority), those after it are not looked at until the next
+        step.
+        """
+        free, budget = self._free, self.limits.max_num_batched_tokens
+        granted: dict[Sequence, int] = {}
+        prefills: list[tuple[Sequence, int]] = []
+        for sequence in list(self.running):
+            if sequence not in self.running:
+                continue
+            computed = self._computed(sequence)
+            tokens = 1 if sequence.decoding else min(_left(sequence), budget)
+            need = self._blocks(computed + tokens) - self._blocks(computed)
+            while need > free and sequence in self.running:
+                victim = self._victim()
+                free += self._blocks(self._computed(victim)) + granted.get(victim, 0)
+                budget += victim in granted
+                granted.pop(victim, None)
+                self._preempt(victim)
+            if sequence not in self.running:
+                break
+            granted[sequence] = need
+            free -= need
+            budget -= tokens
+            if not sequence.decoding:
+                prefills.append((sequence, tokens))
+        idle = [sequence for sequence in self.running if sequence not in granted]
+        for sequence in idle:
+            self._pause(sequence)
+        return prefills, idle
+
+    def _victim(self) -> Sequence:
+        if self.limits.scheduling == "priority":
+            return max(self.running, key=_rank)
+        return next(reversed(self.running))
+
+    def _preempt(self, sequence: Sequence) -> None:
+        """Give up its blocks; it will compute its context again, what it generated included."""
+        self._pause(sequence)
+        del self.running[sequence]
+        self._free += self._blocks(sequence.computed)
+        self._context -= sequence.computed
+        sequence.computed = 0
+        sequence.preemptions += 1
+        if self._partial is sequence:
+            self._partial = None
+        self.waiting.push_back(sequence)
+
+    def _equal_steps(self, prefills: list[tuple[Sequence, int]]) -> int:
+        """For how many steps the batch stays as it is now, at least 1."""
+        steps = self._steps_to_finish()
+        if prefills:
+            sequence, chunk = prefills[-1]
+            left = _left(sequence)
+            if len(prefills) > 1 or chunk == left:
+                return 1
+            # The last, smaller chunk is another step: it leaves tokens for others.
+            partial_steps = -(-left // chunk) - 1
+            steps = partial_steps if steps is None else min(steps, partial_steps)
+        assert steps is not None  # a step holds a prompt or a sequence that decodes
+        if self._new_blocks(steps, prefills) <= self._free:
+            return steps
+        enough, short = 1, steps
+        while short - enough > 1:
+            middle = (enough + short) // 2
+            if self._new_blocks(middle, prefills) <= self._free:
+                enough = middle
+            else:
+                short = middle
+        return enough
+
+    def _steps_to_finish(self) -> int | None:
+        heap = self._finishing
+        while heap:
+            at, _, since, sequence = heap[0]
+            if sequence.decoding and sequence.since == since:
+                return at - self.steps
+            heapq.heappop(heap)
+        return None
+
+    def _finish(self, stretch: Stretch) -> Change:
+        """Book what the steps of a stretch did."""
+        n = stretch.steps
+        self._free -= self._new_blocks(n, stretch.prefills)
+        self._context += n * stretch.growth
+        self.at = stretch.time(n)
+        self.steps += n
+        self.changes += 1
+        self._record(self.at, self.kv_blocks)
+        change = Change(self.at)
+        if stretch.prefills:
+            self._partial = None
+        for sequence, chunk in stretch.prefills:
+            sequence.computed += n * chunk
+            left = _left(sequence)
+            if left == 0:
+                sequence.made += 1
+                if sequence.first is None:
+                    sequence.first = self.at
+                    change.first.append(sequence)
+                if sequence.made >= sequence.output:
+                    change.finished.append(sequence)
+                    continue
+            elif left > 1 or sequence.made == 0:
+                self._partial = sequence
+                continue
+            # What is left of a recomputed context is its latest token: from here on it decodes.
+            self._decode(sequence)
+        for sequence in stretch.idle:
+            self._resume(sequence)
+        while self._steps_to_finish() == 0:
+            sequence = heapq.heappop(self._finishing)[3]
+            self._pause(sequence)
+            change.finished.append(sequence)
+        change.finished.sort(key=_order)
+        for sequence in change.finished:
+            self._leave(sequence)
+        if self.idle:
+            self._record(self.at, self.kv_blocks)
+        return change
+
+    def _leave(self, sequence: Sequence) -> None:
+        sequence.finish = self.at
+        del self.running[sequence]
+        self._free += self._blocks(sequence.computed)
+        self._context -= sequence.computed
+
+    # -- sequences that decode ------------------------------------------------------------------
+
+    def _decode(self, sequence: Sequence) -> None:
+        """From the next step on it makes one token per step."""
+        sequence.decoding = True
+        sequence.since = self.steps
+        self._decoding += 1
+        self._phases[(sequence.computed - self.steps) % self.limits.block_tokens] += 1
+        finish = self.steps + max(sequence.output - sequence.made, 0)
+        heapq.heappush(self._finishing, (finish, sequence.order, self.steps, sequence))
+
+    def _pause(self, sequence: Sequence) -> None:
+        """Write down how far it is; it no longer moves by itself."""
+        if not sequence.decoding:
+            return
+        self._phases[(sequence.computed - sequence.since) % self.limits.block_tokens] -= 1
+        self._decoding -= 1
+        steps = self.steps - sequence.since
+        sequence.made += steps
+        sequence.computed += steps
+        sequence.decoding = False
+
+    def _resume(self, sequence: Sequence) -> None:
+        if sequence is not self._partial:
+            self._decode(sequence)
+
+    def _computed(self, sequence: Sequence) -> int:
+        return sequence.computed + (self.steps - sequence.since if sequence.decoding else 0)
+
+    # -- blocks ---------------------------------------------------------------------------------
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.limits.block_tokens)
+
+    def _new_blocks(self, steps: int, prefills: list[tuple[Sequence, int]]) -> int:
+        """Blocks that the next so many equal steps take."""
+        size = self.limits.block_tokens
+        cycles, rest = divmod(steps, size)
+        need = cycles * self._decoding
+        for j in range(rest):
+            # Due for a block at this step: context at a multiple of a block's length.
+            need += self._phases[-(self.steps + j) % size]
+        for sequence, chunk in prefills:
+            need += self._blocks(sequence.computed + steps * chunk) - self._blocks(sequence.computed)
+        return need
+
+    def _steps_by(self, stretch: Stretch, now: float) -> int:
+        """How many of a stretch's steps are over at a moment inside it."""
+        n = stretch.boundary(now)
+        if n > 0 and stretch.time(n) > now + EPS:
+            n -= 1
+        return min(n, stretch.steps)
+
+    def _record(self, now: float, blocks: int) -> None:
+        self.series.append((now, len(self.running), len(self.waiting), blocks))
+
+
+def _left(sequence: Sequence) -> int:
+    """Tokens of a prompt (and of what was generated before a preemption) not computed yet."""
+    return sequence.prompt + sequence.made - sequence.computed
+
+
+def _rank(sequence: Sequence) -> tuple[object, int]:
+    return sequence.rank
+
+
+def _order(sequence: Sequence) -> int:
+    return sequence.order
