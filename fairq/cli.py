@@ -1,0 +1,56 @@
+"""The ``fairq`` command. Each file in ``fairq/commands`` is one group of commands and registers itself."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from fairq import commands
+from fairq.files import InputError
+
+
+class _OneLine(TyperGroup):
+    """Bad input is one line and exit code 2, not a traceback; anything else that goes wrong stays loud."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            typer.echo(f"fairq: {' '.join(str(error).split())}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(
+    cls=_OneLine,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Fair queues for a shared GPU: see why a queue went bad, and what a fair one does.",
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Fair queues for a shared GPU: see why a queue went bad, and what a fair one does."""
+
+
+for _module in sorted(module.name for module in iter_modules(commands.__path__)):
+    import_module(f"fairq.commands.{_module}").register(app)
+
+
+def main() -> None:
+    """Entry point of the ``fairq`` script."""
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader of our output (`| head`) has left; that is no error of ours.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
