@@ -61,7 +61,7 @@ def synthetic(
 
 def trace_folder() -> Path:
     """Where traces are kept unless told otherwise."""
-    import pooch
+    import pooch  # type: ignore[import-untyped]
 
     return Path(pooch.os_cache("fairq")) / "traces"
 
@@ -76,7 +76,7 @@ def _copy(trace: Public, local: Path, folder: Path) -> Path:
 
 
 def _download(trace: Public, folder: Path) -> Path:
-    import pooch  # type: ignore[import-untyped]
+    import pooch
     import requests
 
     pooch.get_logger().setLevel(logging.WARNING)
