@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
-from fairq.policies.lines import Entry, Gate, gate_of
+from fairq.policies.lines import Cover, CoverOf, Entry, Gate, gate_of
 from fairq.request import Number, Request
 
 Eligible = Callable[[str], bool]
@@ -165,10 +165,9 @@ class Policy(ABC):
     def _why(self, request: Request, now: Number | None) -> str:
         """Why this one, in a sentence."""
 
-    def _time(self, now: Number | None) -> Number | None:
-        if self.needs_now and now is None:
-            raise ValueError(f"{type(self).__name__} orders by time: get and peek need now (seconds)")
-        return now
+    @abstractmethod
+    def _stand_under(self, cover_of: CoverOf) -> None:
+        """A wrapper says which of its holds each key stands under for good."""
 
 
 class Queue(Policy):
@@ -177,9 +176,9 @@ class Queue(Policy):
     def __init__(self) -> None:
         self._waiting = {}
         self._running = {}
-        self._counts: dict[str, int] = {}
         self._puts = 0
         self._latest: Number = float("-inf")
+        self._covers: list[CoverOf] = []
 
     def put(self, request: Request) -> None:
         if request in self._waiting or request in self._running:
@@ -189,26 +188,25 @@ class Queue(Policy):
             arrival = self._latest
         elif arrival > self._latest:
             self._latest = arrival
-        tenant = request.tenant
-        self._counts[tenant] = self._counts.get(tenant, 0) + 1
-        # In the table before in line: a line takes what is not in the table for cancelled.
-        entry = self._waiting[request] = (*self._rank(request, arrival), self._puts, request)
+        self._waiting[request] = self._enter(request, arrival, self._puts)
         self._puts += 1
-        self._enter(request, entry)
 
     def get(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
-        gate = gate_of(eligible)
-        request = self._choose(gate, self._time(now))
+        gate = None if eligible is None else gate_of(eligible)
+        if self.needs_now:
+            self._need(now)
+        request = self._choose(gate, now)
         if request is None:
             return None
-        self._uncount(request)
         del self._waiting[request]
         self._running[request] = request.cost
         self._leave(request, gate)
         return request
 
     def peek(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
-        return self._choose(gate_of(eligible), self._time(now))
+        if self.needs_now:
+            self._need(now)
+        return self._choose(gate_of(eligible), now)
 
     def charge(self, request: Request, cost: Number) -> None:
         charged = self._charged(request, "charge")
@@ -228,7 +226,6 @@ class Queue(Policy):
     def cancel(self, request: Request) -> bool:
         if request not in self._waiting:
             return False
-        self._uncount(request)
         del self._waiting[request]
         self._drop(request)
         return True
@@ -237,18 +234,11 @@ class Queue(Policy):
     def used(self) -> bool:
         return self._puts > 0
 
-    def waiting(self, tenant: str) -> int:
-        return self._counts.get(tenant, 0)
-
     # -- what a policy writes -------------------------------------------------------------------
 
-    def _rank(self, request: Request, arrival: Number) -> tuple[Number, ...]:
-        """Its rank within its own line; the order of ``put`` settles ties."""
-        return (arrival,)
-
     @abstractmethod
-    def _enter(self, request: Request, entry: Entry) -> None:
-        """Put it in line. ``entry`` is its rank, the order of put and itself."""
+    def _enter(self, request: Request, arrival: Number, order: int) -> Entry:
+        """Put it in line; returns its entry: its rank there, the order of put, and itself."""
 
     @abstractmethod
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
@@ -265,13 +255,20 @@ class Queue(Policy):
     def _true_up(self, request: Request, difference: Number) -> None:
         """The true cost differs from what was charged by this much. Default: the order ignores cost."""
 
-    def _uncount(self, request: Request) -> None:
-        tenant = request.tenant
-        left = self._counts[tenant] - 1
-        if left:
-            self._counts[tenant] = left
-        else:
-            del self._counts[tenant]
+    # -- helpers --------------------------------------------------------------------------------
+
+    def _stand_under(self, cover_of: CoverOf) -> None:
+        self._covers.append(cover_of)
+
+    def _cover(self, key: str) -> Cover:
+        """The lasting holds a key stands under, of all wrappers."""
+        if not self._covers:
+            return ()
+        return tuple(hold for cover_of in self._covers for hold in cover_of(key))
+
+    def _need(self, now: Number | None) -> None:
+        if now is None:
+            raise ValueError(f"{type(self).__name__} orders by time: get and peek need now (seconds)")
 
     def _charged(self, request: Request, verb: str) -> Number:
         try:

@@ -78,7 +78,7 @@ class KeyCaps(Wrapper):
         self._own = {key: Cap(key, limit) for key, limit in (per_key or {}).items()}
         self._explicit = set(self._own)
         self._groups: dict[str, Cap] = {}
-        self._groups_of: dict[str, list[Cap]] = {}
+        self._groups_of: dict[str, tuple[Cap, ...]] = {}
         # One hold for all keys whose limit is 0: each would else be asked about at every call.
         self._shut = Cap("limit 0", 0)
         for name, (keys, limit) in (groups or {}).items():
@@ -86,7 +86,9 @@ class KeyCaps(Wrapper):
                 raise TypeError(f"group {name!r}: keys must be a collection of keys, got the string {keys!r}")
             cap = self._groups[name] = Cap(name, limit)
             for key in dict.fromkeys(keys):
-                self._groups_of.setdefault(key, []).append(cap)
+                self._groups_of[key] = (*self._groups_of.get(key, ()), cap)
+        if self._groups:
+            inner._stand_under(lambda key: self._groups_of.get(key, ()))
 
     def set_cap(self, key: str, limit: int | None) -> None:
         """Change a key's own limit; what runs already is left to end by itself."""
@@ -134,7 +136,7 @@ class KeyCaps(Wrapper):
             return own
         for cap in self._groups_of.get(key, ()):
             if cap.closed:
-                return self._shut if cap.limit == 0 else cap
+                return cap
         return None
 
     def _reopen(self) -> None:

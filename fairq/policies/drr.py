@@ -13,9 +13,9 @@ tenant whose next useful visit comes first. Visits that could send nothing are n
 tiny quantum does not spin, and the order is that of the ring.
 
 Under caps the same schedule says what to do with a visit that was missed because every key of the
-tenant was held back: it stays due, and being earlier than all others it is made up as soon as the hold
-opens. At most ``BANKED`` missed visits are kept; an open visit that a cap interrupts goes on where it
-stopped.
+tenant was held back. It is owed: owed visits queue first in, first out before the ring, one per tenant
+at a time, and at most ``BANKED`` are kept for each; an open visit that a cap interrupts goes on where it
+stopped. Without that, caps round a textbook ring lose the weights.
 """
 
 from __future__ import annotations
@@ -29,23 +29,47 @@ from fairq.policies.lines import Entry, Gate, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
-"""How many visits missed because of a cap are made up."""
+"""How many visits missed because of a cap are kept for a tenant."""
+
+RING = 1 << 62
+"""In a rank: a visit in the ring's own order, after the owed ones queued at the same point."""
 
 GAP = 1 << 40
 """The room left between places in the ring, for those who join in the middle."""
+
+Rank = tuple[int, ...]
+"""When a visit takes place: (round, place in the ring, ``RING`` or a number in the queue of the owed)."""
 
 
 class _Tenant(TenantLines):
     """A tenant's account. ``before`` and ``after`` are its neighbours in the ring, by name."""
 
-    __slots__ = ("after", "before", "deficit", "drr", "open", "place", "visit")
+    __slots__ = (
+        "after",
+        "ahead",
+        "back",
+        "before",
+        "deficit",
+        "drr",
+        "gain",
+        "open",
+        "owed",
+        "place",
+        "turn",
+        "visit",
+    )
 
-    def __init__(self, name: str, waiting: dict[Request, Entry], drr: DRR) -> None:
-        super().__init__(name, waiting)
+    def __init__(self, name: str, drr: DRR) -> None:
+        super().__init__(name, drr._waiting, drr._cover)
         self.drr = drr
+        self.gain = drr.quantum * drr.weight(name)  # of a visit
         self.deficit: Number = 0  # the credit left; negative: a debt from true-up
         self.visit = 0  # the round of the last visit whose gain is in ``deficit``
         self.open = False  # that visit has not ended
+        self.turn: Rank = ()  # the rank at which it began
+        self.ahead = 0  # the round of its next visit in the ring; the others follow round by round
+        self.owed = 0  # visits missed before that one
+        self.back: Rank = (0, 0, 0)  # where its next owed visit queues
         self.place = 0
         self.before = self.after = ""
 
@@ -53,7 +77,7 @@ class _Tenant(TenantLines):
         head = self.head(gate)
         if head is None:
             return None
-        return self.drr._due(self, head.cost), self.place
+        return self.drr._when(self, head.cost)
 
 
 class DRR(Fair[_Tenant]):
@@ -80,29 +104,43 @@ class DRR(Fair[_Tenant]):
         # ``_cut``, the tenant whose turn is on or next ("" = the ring's end): who joins, joins there.
         self._round = 0
         self._place = 0
+        self._queued = 0
         self._turn: _Tenant | None = None  # the last one served
         self._cut = ""
         self._first = ""
         self._last = ""
 
     def _new(self, name: str) -> _Tenant:
-        return _Tenant(name, self._waiting, self)
+        return _Tenant(name, self)
 
     # -- the schedule ---------------------------------------------------------------------------
 
-    def _gain(self, state: _Tenant) -> Number:
-        return self.quantum * self._weights.get(state.name, 1)
+    def set_weight(self, tenant: str, weight: Number) -> None:
+        super().set_weight(tenant, weight)
+        state = self._tenants.get(tenant)
+        if state is not None:
+            state.gain = self.quantum * weight
+            if state.waiting:
+                self._pool.place(state, self._floor(state))
 
-    def _due(self, state: _Tenant, cost: Number) -> int:
-        """The round of the visit in which a tenant sends a head of this cost."""
+    def _when(self, state: _Tenant, cost: Number) -> Rank:
+        """The visit in which a tenant sends a head of this cost."""
         if state.open and state.deficit >= cost:
-            return state.visit
-        # Of the visits the frontier has passed while the tenant was held, the last BANKED are made up.
-        return max(state.visit + self._visits(state, cost), self._passed(state) - BANKED + 1)
+            return state.turn
+        visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
+        if state.owed or state.ahead <= self._round:
+            owed = self._owed(state) if state.open else state.owed
+            if visits <= owed:
+                return state.back
+        return state.ahead + visits - 1 - state.owed, state.place, RING
+
+    def _owed(self, state: _Tenant) -> int:
+        """The visits owed once those that the frontier has passed are counted."""
+        return min(BANKED, state.owed + max(0, self._passed(state) - state.ahead + 1))
 
     def _visits(self, state: _Tenant, cost: Number) -> int:
         """How many further visits it takes to afford a cost, at least one."""
-        gain = self._gain(state)
+        gain = state.gain
         short = cost - state.deficit
         if short <= gain:
             return 1
@@ -119,48 +157,73 @@ class DRR(Fair[_Tenant]):
         return self._round if state.place <= self._place else self._round - 1
 
     def _floor(self, state: _Tenant) -> Any:
-        if not state.exact:
-            # Which key goes, and so the cost, depends on who may run: no earlier than its next visit.
-            return state.visit + (not state.open), state.place
-        cost = state.head().cost  # type: ignore[union-attr]
-        if state.open and state.deficit >= cost:
-            return state.visit, state.place
-        return state.visit + self._visits(state, cost), state.place
+        line = state.line
+        if line is not None:
+            return self._when(state, line.queue[0][2].cost)
+        # Which key goes, and so the cost, depends on who may run: no earlier than its next visit.
+        if state.open:
+            return state.turn
+        return state.back if state.owed else (state.ahead, state.place, RING)
 
     def _serve(self, state: _Tenant, request: Request, gate: Gate | None) -> None:
         cost = request.cost
-        if not (state.open and state.deficit >= cost):
-            due = self._due(state, cost)
-            state.deficit += self._visits(state, cost) * self._gain(state)
-            state.visit = due
-            state.open = True
-            if (due, state.place) > (self._round, self._place):
-                self._round, self._place, self._cut = due, state.place, state.name
-        state.deficit -= cost
-        if self._turn is not state:
-            self._end_turn(gate)
-            self._turn = state
-
-    def _end_turn(self, gate: Gate | None) -> None:
-        """Another tenant is served: the last one's visit ends, unless it is held with credit left."""
         last = self._turn
-        if last is None or not last.open:
+        if last is not state:
+            if last is not None and last.open:
+                self._end_turn(last, gate)
+            self._turn = state
+        if not state.open or state.deficit < cost:
+            self._begin_visit(state, cost)
+        state.deficit -= cost
+        if state.owed or state.ahead <= self._passed(state):
+            # Should the visit end here, the next owed one queues behind all that queue now.
+            self._queued += 1
+            state.back = (self._round, self._place, self._queued)
+
+    def _begin_visit(self, state: _Tenant, cost: Number) -> None:
+        if state.open:
+            self._end_visit(state)
+        turn, visits = self._when(state, cost), self._visits(state, cost)
+        state.deficit += visits * state.gain
+        state.turn, state.visit, state.open = turn, turn[0], True
+        if turn[2] == RING and (turn[0], turn[1]) > (self._round, self._place):
+            self._round, self._place, self._cut = turn[0], turn[1], state.name
+            state.owed, state.ahead = 0, turn[0] + 1
             return
-        head = last.head(gate)
+        # A late visit. The bank holds those missed meanwhile, and was full of them before this one.
+        from_ring = max(0, visits - state.owed)
+        missed = max(0, self._passed(state) - (state.ahead + from_ring) + 1)
+        state.owed = max(0, min(BANKED, max(state.owed, visits) + missed) - visits)
+        state.ahead += from_ring + missed
+
+    def _end_turn(self, last: _Tenant, gate: Gate | None) -> None:
+        """Another tenant is served: the last one's visit ends, unless it is held with credit left."""
+        head = last.head(gate) or last.head()
         if head is not None and last.deficit < head.cost:
-            last.open = False
-            self._pool.place(last, self._floor(last))
+            late = last.owed or last.ahead <= self._round
+            self._end_visit(last)
+            if late or last.line is None:
+                self._pool.place(last, self._floor(last))
+
+    def _end_visit(self, state: _Tenant) -> None:
+        state.owed = self._owed(state)
+        state.ahead = max(state.ahead, self._passed(state) + 1)
+        state.open = False
 
     def _catch_up(self, state: _Tenant) -> None:
         """Add the gains of the visits that passed without effect, its head being unaffordable."""
-        if state.open and state.deficit >= state.head().cost:  # type: ignore[union-attr]
-            return
-        due = state.visit + self._visits(state, state.head().cost)  # type: ignore[union-attr]
-        idle = min(self._passed(state), due - 1) - state.visit
-        if idle > 0:
-            state.deficit += idle * self._gain(state)
-            state.visit += idle
-            state.open = False
+        idle = self._idle(state)
+        if idle:
+            state.deficit += idle * state.gain
+            state.ahead += idle
+            state.visit, state.open = state.ahead - 1, False
+
+    def _idle(self, state: _Tenant) -> int:
+        """How many visits the frontier has passed in which its head was unaffordable."""
+        when = self._when(state, state.head().cost)  # type: ignore[union-attr]
+        if when[2] != RING:
+            return 0
+        return max(0, min(self._passed(state), when[0] - 1) - state.ahead + 1)
 
     def _adjust(self, state: _Tenant, difference: Number) -> None:
         state.deficit -= difference
@@ -177,6 +240,7 @@ class DRR(Fair[_Tenant]):
     def _join(self, state: _Tenant) -> None:
         """At the back of the ring: just before the tenant whose turn is on or next."""
         state.visit, state.open = self._round, False
+        state.owed, state.ahead = 0, self._round + 1
         after = self._tenants.get(self._cut)
         before = self._tenants.get(after.before if after else self._last)
         if after is None:
@@ -237,15 +301,14 @@ class DRR(Fair[_Tenant]):
         order = sorted(ranks, key=ranks.__getitem__)
         accounts = {}
         for name, state in self._tenants.items():
-            due = ranks[name][0] if state.waiting else None
-            idle = max(0, min(self._passed(state), due - 1) - state.visit) if due is not None else 0
+            idle = self._idle(state) if state.waiting else 0
             accounts[name] = {
                 "weight": self.weight(name),
-                "gain": self._gain(state),
-                "deficit": state.deficit + idle * self._gain(state),
-                "round": state.visit + idle,
+                "gain": state.gain,
+                "deficit": state.deficit + idle * state.gain,
+                "round": state.ahead - 1 + idle if idle else state.visit,
                 "open": state.open,
-                "due": due,
+                "due": ranks[name][0] if state.waiting else None,
                 "place": order.index(name) if state.waiting else None,
             }
         return accounts
@@ -254,16 +317,14 @@ class DRR(Fair[_Tenant]):
         state = self._tenants[request.tenant]
         cost, name = request.cost, request.tenant
         if state.open and state.deficit >= cost:
-            return f"{name}'s visit of round {state.visit} goes on: its deficit {state.deficit:g} covers the cost {cost:g}."
-        visits = self._visits(state, cost)
-        total = state.deficit + visits * self._gain(state)
+            left = f"its deficit {state.deficit:g} covers the cost {cost:g}"
+            return f"{name}'s visit of round {state.visit} goes on: {left}."
+        visits, when = self._visits(state, cost), self._when(state, cost)
+        total = state.deficit + visits * state.gain
         turns = "visit" if visits == 1 else f"{visits} visits"
-        late = (
-            " It makes up a visit that a cap made it miss."
-            if self._due(state, cost) <= self._passed(state)
-            else ""
-        )
+        late = when[2] != RING or when[0] <= self._passed(state)
+        note = " It makes up a visit that a cap made it miss." if late else ""
         return (
-            f"{name}'s turn in round {self._due(state, cost)}: deficit {state.deficit:g} + {turns} of "
-            f"{self._gain(state):g} = {total:g} covers the cost {cost:g}.{late}"
+            f"{name}'s turn in round {when[0]}: deficit {state.deficit:g} + {turns} of "
+            f"{state.gain:g} = {total:g} covers the cost {cost:g}.{note}"
         )

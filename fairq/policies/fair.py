@@ -39,29 +39,46 @@ class Fair(Queue, Generic[T]):
         self._weights[tenant] = weight
         self._pool.place(state, self._floor(state))
 
-    def _enter(self, request: Request, entry: Entry) -> None:
+    def waiting(self, tenant: str) -> int:
+        state = self._tenants.get(tenant)
+        return 0 if state is None else state.waiting
+
+    def _enter(self, request: Request, arrival: Number, order: int) -> Entry:
+        entry = (arrival, order, request)
         name = request.tenant
         state = self._tenants.get(name)
         if state is None:
             state = self._tenants[name] = self._new(name)
-        if not state.waiting:
-            state.push(entry)
-            self._join(state)
-        elif state.exact and request.key == state.head().key and not state.precedes(entry):  # type: ignore[union-attr]
-            state.push(entry)  # behind its head: nothing else changes
-            return
-        else:
+        line = state.line
+        if line is not None and line.key == request.key and line.queue[-1] < entry:
+            line.queue.append(entry)  # behind its head: nothing else changes
+            state.waiting += 1
+            return entry
+        if state.waiting:
             self._catch_up(state)
             state.push(entry)
+        else:
+            state.push(entry)
+            self._join(state)
         self._pool.place(state, self._floor(state))
+        return entry
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
         state = self._pool.best(gate)
-        return None if state is None else state.head(gate)
+        if state is None:
+            return None
+        line = state.line
+        return line.queue[0][2] if line is not None else state.head(gate)
 
     def _leave(self, request: Request, gate: Gate | None) -> None:
         state = self._tenants[request.tenant]
         self._serve(state, request, gate)
+        line = state.line
+        if line is not None and len(line.queue) > 1 and not line.ghosts:
+            line.queue.popleft()
+            state.waiting -= 1
+            self._pool.place(state, self._floor(state))
+            return
         state.pop(request)
         self._settle(state)
 

@@ -15,8 +15,8 @@ class FIFO(Ranked):
     It keeps no shares: whoever submits most gets most. That is the fault the other policies mend.
     """
 
-    def _rank(self, request: Request, arrival: Number) -> tuple[Number, ...]:
-        return (arrival,)
+    def _rank(self, request: Request, arrival: Number) -> Number:
+        return arrival
 
     def _why(self, request: Request, now: Number | None) -> str:
         when = "is first in line" if request.arrival is None else f"arrived first, at {request.arrival:g} s"

@@ -65,15 +65,23 @@ def gate_of(eligible: Any) -> Gate | None:
     return _Predicate(eligible)
 
 
+Cover = tuple[Hold, ...]
+"""Holds under which a key stands for good, open or closed: the caps of its groups."""
+
+CoverOf = Callable[[str], Cover]
+
+
 class Member:
-    """What a pool holds: a line, or all lines of a tenant."""
+    """What a pool holds: a line, all lines of a tenant, or a bundle of such."""
 
-    __slots__ = ("entry", "exact", "lots")
+    __slots__ = ("cover", "entry", "exact", "home", "lots")
 
-    def __init__(self) -> None:
-        self.entry: Any = None  # (rank, self) as it stands in the pool; any other entry is stale
+    def __init__(self, cover: Cover = ()) -> None:
+        self.entry: Any = None  # (rank, serial, self) as it stands in the pool; any other is stale
         self.exact = True  # the rank it stands at is its rank whenever nothing is held
         self.lots: set[Hold] = set()
+        self.cover = cover
+        self.home: Bundle | None = None
 
     def rank(self, gate: Gate | None) -> Any:
         """Its rank under a gate, never before the rank it was placed at; ``None`` when held."""
@@ -87,46 +95,126 @@ class Member:
 class Pool:
     """Members by rank (distinct between members, smallest first), those held back kept in lots.
 
-    A heap with stale entries: placing a member anew leaves its old entry to be dropped when met.
+    A heap with stale entries: placing a member anew leaves its old entry to be dropped when met. Ranks
+    mostly come in rising order, so a sorted tail takes those and the heap stays small: it holds the
+    members in play.
+    Members under the same lasting holds (a cap that keys share) stand together in a bundle, so that
+    they are passed over at one stroke, however many they are.
     """
 
-    __slots__ = ("_lots", "_ready", "_size")
+    __slots__ = ("_bundles", "_lots", "_ready", "_serial", "_size", "_tail")
 
     def __init__(self) -> None:
         self._ready: list[Any] = []
+        self._tail: deque[Any] = deque()
         self._lots: dict[Hold, list[Any]] = {}
+        self._bundles: dict[Cover, Bundle] = {}
         self._size = 0
+        self._serial = 0  # stale entries may share a rank: members are never compared
 
     def place(self, member: Member, rank: Any) -> None:
         """Put a member in, or move it to another rank."""
+        if member.cover or member.home is not None:
+            self._place_in_bundle(member, rank)
+        else:
+            self._put(member, rank)
+
+    def remove(self, member: Member) -> None:
+        bundle = member.home
+        if bundle is None:
+            self._take(member)
+        else:
+            self._take_from_bundle(member, bundle)
+
+    def _put(self, member: Member, rank: Any) -> None:
         old = member.entry
         if old is None:
             self._size += 1
         elif old[0] == rank:
             return
-        member.entry = entry = (rank, member)
+        self._serial = serial = self._serial + 1
+        member.entry = entry = (rank, serial, member)
         if member.lots:
             member.lots = set()
-        ready = self._ready
-        if ready and ready[0] is old:
+        ready, tail = self._ready, self._tail
+        if not tail or tail[-1][0] < rank:
+            tail.append(entry)
+            if ready and ready[0] is old:
+                heappop(ready)
+        elif ready and ready[0] is old:
             heapreplace(ready, entry)
-            return
-        heappush(ready, entry)
-        if len(ready) > 64 + 2 * self._size:
-            self._ready = [e for e in ready if e[1].entry is e]
+        else:
+            heappush(ready, entry)
+        if len(ready) + len(tail) > 64 + 2 * self._size:
+            self._ready = [e for e in ready if e[2].entry is e]
             heapify(self._ready)
+            self._tail = deque(e for e in tail if e[2].entry is e)
 
-    def remove(self, member: Member) -> None:
+    def _refill(self) -> list[Any]:
+        """The ready heap, with a live entry on top that no entry of the tail precedes."""
+        ready, tail = self._ready, self._tail
+        while ready and ready[0][2].entry is not ready[0]:
+            heappop(ready)
+        while tail and (tail[0][2].entry is not tail[0] or not ready or tail[0] < ready[0]):
+            entry = tail.popleft()
+            if entry[2].entry is entry:
+                heappush(ready, entry)
+        return ready
+
+    def _take(self, member: Member) -> None:
         member.entry = None
         member.lots = set()
         self._size -= 1
 
+    def _place_in_bundle(self, member: Member, rank: Any) -> None:
+        bundle = self._bundles.get(member.cover) if member.cover else None
+        if bundle is None and member.cover:
+            bundle = self._bundles[member.cover] = Bundle(member.cover)
+        if member.entry is not None and member.home is not bundle:
+            self.remove(member)
+        member.home = bundle
+        if bundle is None:
+            self._put(member, rank)
+        else:
+            bundle.pool._put(member, rank)
+            self._put(bundle, bundle.pool.least())
+
+    def _take_from_bundle(self, member: Member, bundle: Bundle) -> None:
+        bundle.pool._take(member)
+        member.home = None
+        least = bundle.pool.least()
+        if least is None:
+            self._take(bundle)
+            del self._bundles[bundle.cover]
+        else:
+            self._put(bundle, least)
+
+    def least(self) -> Any:
+        """The smallest rank at which a member stands, held or not; ``None`` when there is none."""
+        heaps = [self._refill(), *self._lots.values()]
+        for heap in heaps:
+            _drop_stale(heap)
+        heap = _least(heaps)
+        return None if heap is None else heap[0][0]
+
     def best(self, gate: Gate | None) -> Any:
         """The member of the smallest rank that may run, or ``None``. No visible change."""
         if gate is None:
-            first = self._first()
-            if first is None or first.exact:
+            if self._lots:
+                for hold in list(self._lots):
+                    self._release(hold)
+            ready = self._ready
+            if not ready or ready[0][2].entry is not ready[0] or (self._tail and self._tail[0] < ready[0]):
+                ready = self._refill()
+                if not ready:
+                    return None
+            first = ready[0][2]
+            if first.exact:
                 return first
+        found = self._search(gate)
+        return found.pool.best(gate) if isinstance(found, Bundle) else found
+
+    def _search(self, gate: Gate | None) -> Any:
         aside: list[Any] = []
         found, found_rank = None, None
         heaps = self._open_heaps()
@@ -134,7 +222,7 @@ class Pool:
             entry = heap[0]
             if found is not None and found_rank < entry[0]:
                 break
-            member = entry[1]
+            member = entry[2]
             rank = member.rank(gate)
             if rank == entry[0]:
                 found = member
@@ -147,31 +235,21 @@ class Pool:
             elif gate is not None:
                 self._set_back(entry, gate, heap, aside)
             _drop_stale(heap)
+            if heap is self._ready:
+                self._refill()
         for entry in aside:
             heappush(self._ready, entry)
         return found
 
-    def has_ready(self) -> bool:
-        """True when a member stands ready (it may still be refused)."""
-        _drop_stale(self._ready)
-        return bool(self._ready)
-
-    def held(self) -> list[Hold]:
-        """The holds that keep members back."""
-        return [hold for hold, lot in self._lots.items() if any(e[1].entry is e for e in lot)]
-
-    def _first(self) -> Any:
-        if self._lots:
-            for hold in list(self._lots):
-                self._release(hold)
-        ready = self._ready
-        _drop_stale(ready)
-        return ready[0][1] if ready else None
+    def holds(self) -> list[Hold]:
+        """What keeps its members back, after ``best`` found none."""
+        if self._refill():  # refused by a caller's predicate and set aside for that one call
+            return [REFUSED]
+        return [hold for hold, lot in self._lots.items() if any(e[2].entry is e for e in lot)]
 
     def _open_heaps(self) -> list[list[Any]]:
         """The ready heap and the lots that nothing holds any more; a lot of one joins the ready."""
-        _drop_stale(self._ready)
-        heaps = [self._ready]
+        heaps = [self._refill()]
         if self._lots:
             for hold in [hold for hold in self._lots if not hold.closed]:
                 lot = self._lots[hold]
@@ -184,12 +262,12 @@ class Pool:
 
     def _release(self, hold: Hold) -> None:
         for entry in self._lots.pop(hold):
-            if entry[1].entry is entry:
-                entry[1].lots.discard(hold)
+            if entry[2].entry is entry:
+                entry[2].lots.discard(hold)
                 heappush(self._ready, entry)
 
     def _set_back(self, entry: Any, gate: Gate, heap: list[Any], aside: list[Any]) -> None:
-        member = entry[1]
+        member = entry[2]
         if heap is not self._ready:
             member.lots = {hold for hold in member.lots if self._lots.get(hold) is not heap}
         holds = set(member.holds(gate))
@@ -202,7 +280,7 @@ class Pool:
 
 
 def _drop_stale(heap: list[Any]) -> None:
-    while heap and heap[0][1].entry is not heap[0]:
+    while heap and heap[0][2].entry is not heap[0]:
         heappop(heap)
 
 
@@ -212,53 +290,73 @@ def _least(heaps: list[list[Any]]) -> list[Any] | None:
     return min((heap for heap in heaps if heap), key=lambda heap: heap[0][0], default=None)
 
 
+class Bundle(Member):
+    """Members under the same lasting holds: held all together, or each for itself."""
+
+    __slots__ = ("pool",)
+
+    def __init__(self, cover: Cover) -> None:
+        super().__init__(cover)
+        self.pool = Pool()
+        self.exact = False
+
+    def rank(self, gate: Gate | None) -> Any:
+        if gate is not None and any(hold.closed for hold in self.cover):
+            return None
+        best = self.pool.best(gate)
+        return None if best is None else best.rank(gate)
+
+    def holds(self, gate: Gate) -> Iterable[Hold]:
+        return [hold for hold in self.cover if hold.closed] or self.pool.holds()
+
+
 class Line(Member):
     """The waiting requests of one key. Entries of cancelled requests are skipped when met.
 
     ``waiting`` is the policy's own table request → entry: an entry is alive while it stands there.
     """
 
-    __slots__ = ("_ghosts", "_queue", "_waiting", "key")
+    __slots__ = ("_waiting", "ghosts", "key", "queue")
 
-    def __init__(self, key: str, waiting: dict[Request, Entry]) -> None:
-        super().__init__()
+    def __init__(self, key: str, waiting: dict[Request, Entry], cover: Cover) -> None:
+        super().__init__(cover)
         self.key = key
+        self.queue: deque[Entry] = deque()
         self._waiting = waiting
-        self._queue: deque[Entry] = deque()
-        self._ghosts = 0
+        self.ghosts = 0
 
     @property
     def head(self) -> Entry | None:
-        return self._queue[0] if self._queue else None
+        return self.queue[0] if self.queue else None
 
     def push(self, entry: Entry) -> None:
-        queue = self._queue
+        queue = self.queue
         if not queue or queue[-1] < entry:
             queue.append(entry)
             return
         ordered = list(queue)  # it came earlier than another that was put before it
         insort(ordered, entry)
-        self._queue = deque(ordered)
+        self.queue = deque(ordered)
 
     def pop(self) -> None:
         """Take the head away, and the ghosts behind it."""
-        self._queue.popleft()
-        if self._ghosts:
+        self.queue.popleft()
+        if self.ghosts:
             self._strip()
 
     def ghost(self) -> None:
         """One of its requests was cancelled."""
-        self._ghosts += 1
+        self.ghosts += 1
         self._strip()
-        if self._ghosts > 8 and 2 * self._ghosts > len(self._queue):
-            self._queue = deque(e for e in self._queue if self._alive(e))
-            self._ghosts = 0
+        if self.ghosts > 8 and 2 * self.ghosts > len(self.queue):
+            self.queue = deque(e for e in self.queue if self._alive(e))
+            self.ghosts = 0
 
     def _strip(self) -> None:
-        queue = self._queue
+        queue = self.queue
         while queue and not self._alive(queue[0]):
             queue.popleft()
-            self._ghosts -= 1
+            self.ghosts -= 1
 
     def _alive(self, entry: Entry) -> bool:
         return self._waiting.get(entry[-1]) is entry
@@ -274,31 +372,31 @@ class Line(Member):
 class TenantLines(Member):
     """A tenant's lines, a key each: its head is the earliest among the keys that may run."""
 
-    __slots__ = ("_lines", "_pool", "_waiting", "name", "waiting")
+    __slots__ = ("_cover_of", "_lines", "_pool", "_waiting", "line", "name", "waiting")
 
-    def __init__(self, name: str, waiting: dict[Request, Entry]) -> None:
+    def __init__(self, name: str, waiting: dict[Request, Entry], cover_of: CoverOf) -> None:
         super().__init__()
         self.name = name
         self.waiting = 0
+        self.line: Line | None = None  # its one line; None while it has several keys, or none
         self._waiting = waiting
+        self._cover_of = cover_of
         self._lines: dict[str, Line] = {}
-        self._pool: Pool | None = None  # made for the second key; most tenants have one
+        self._pool = Pool()  # its lines, while it has several
 
     def push(self, entry: Entry) -> None:
         key = entry[-1].key
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = Line(key, self._waiting)
-            if self._pool is None and len(self._lines) > 1:
-                self._pool = Pool()
-                self.exact = False
-                for other in self._lines.values():
-                    if other.head is not None:
-                        self._pool.place(other, other.head[:-1])
+            line = self._lines[key] = Line(key, self._waiting, self._cover_of(key))
+            if len(self._lines) > 1:
+                self._part()
         line.push(entry)
         self.waiting += 1
-        if self._pool is not None:
-            self._pool.place(line, line.head[:-1])  # type: ignore[index]
+        if len(self._lines) > 1:
+            self._pool.place(line, line.queue[0][:-1])
+        elif self.line is None:
+            self._unite(line)
 
     def pop(self, request: Request) -> None:
         """Take away the head of a key, which was handed out."""
@@ -314,38 +412,41 @@ class TenantLines(Member):
 
     def _settle(self, line: Line) -> None:
         self.waiting -= 1
-        head = line.head
-        if head is None:
-            del self._lines[line.key]
-        if self._pool is None:
+        if line.queue:
+            if self.line is None:
+                self._pool.place(line, line.queue[0][:-1])
             return
-        if head is not None:
-            self._pool.place(line, head[:-1])
+        del self._lines[line.key]
+        if self.line is not None:
+            self.line = None
             return
         self._pool.remove(line)
-        if len(self._lines) <= 1:
-            self._pool = None
-            self.exact = True
+        if len(self._lines) == 1:
+            (last,) = self._lines.values()
+            self._pool.remove(last)
+            self._unite(last)
 
-    def precedes(self, entry: Entry) -> bool:
-        """True when an entry would go before the head of the tenant's one line."""
-        (line,) = self._lines.values()
-        return entry < line.head  # type: ignore[operator]
+    def _unite(self, line: Line) -> None:
+        self.line, self.exact, self.cover = line, True, line.cover
+
+    def _part(self) -> None:
+        """It has a second key: which of them goes depends on who may run."""
+        if self.line is not None:
+            self._pool.place(self.line, self.line.queue[0][:-1])
+        self.line, self.exact, self.cover = None, False, ()
 
     def head(self, gate: Gate | None = None) -> Request | None:
         """The earliest request among the keys that may run, or ``None``."""
-        if self._pool is None:
-            for line in self._lines.values():
-                if gate is None or gate.blocker(line.key) is None:
-                    return line.head[-1]  # type: ignore[index, no-any-return]
+        line = self.line
+        if line is not None:
+            if gate is None or gate.blocker(line.key) is None:
+                return line.queue[0][-1]  # type: ignore[no-any-return]
             return None
         line = self._pool.best(gate)
-        return None if line is None else line.head[-1]
+        return None if line is None else line.queue[0][-1]
 
     def holds(self, gate: Gate) -> Iterable[Hold]:
-        if self._pool is None:
-            return [hold for line in self._lines.values() if (hold := gate.blocker(line.key)) is not None]
-        if self._pool.has_ready():
-            # Some key was refused by a caller's predicate: it was set aside, so it is ready again.
-            return (REFUSED,)
-        return self._pool.held()
+        if self.line is None:
+            return self._pool.holds()
+        blocker = gate.blocker(self.line.key)
+        return () if blocker is None else (blocker,)

@@ -32,10 +32,10 @@ class Priority(Ranked):
         super().__init__()
         self.ageing = None if ageing is None else check_number("ageing", ageing)
 
-    def _rank(self, request: Request, arrival: Number) -> tuple[Number, ...]:
+    def _rank(self, request: Request, arrival: Number) -> Number:
         if self.ageing is None:
-            return request.priority, arrival
-        return arrival + self.ageing * request.priority, arrival
+            return request.priority
+        return arrival + self.ageing * request.priority
 
     def put(self, request: Request) -> None:
         if self.ageing is not None and request.arrival is None:
@@ -48,7 +48,7 @@ class Priority(Ranked):
     def _why(self, request: Request, now: Number | None) -> str:
         if self.ageing is None:
             return f"{request.tenant}'s request has the most urgent level that waits, {request.priority:g}."
-        rank, _ = self._rank(request, request.arrival)
+        rank = self._rank(request, request.arrival)
         return (
             f"{request.tenant}'s request has the smallest arrival + ageing·level: "
             f"{request.arrival:g} + {self.ageing:g}·{request.priority:g} = {rank:g} s."

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from fairq.policies.base import Eligible, Policy
-from fairq.policies.lines import Gate, gate_of
+from fairq.policies.lines import CoverOf, Gate, gate_of
 from fairq.request import Number, Request
 
 
@@ -66,6 +66,9 @@ class Wrapper(Policy):
 
     def waiting(self, tenant: str) -> int:
         return self.inner.waiting(tenant)
+
+    def _stand_under(self, cover_of: CoverOf) -> None:
+        self.inner._stand_under(cover_of)
 
     def _accounts(self) -> dict[str, dict[str, Any]]:
         return self.inner._accounts()
