@@ -236,7 +236,8 @@ class Scenario:
         problems = []
         for group, tenant in self.tenants.items():
             for name in tenant.names(group):
-                if owners.setdefault(name, group) != group or (name != group and name in self.tenants):
+                again = owners.setdefault(name, group) != group and tenant.count is not None
+                if again or (name != group and name in self.tenants):
                     problems.append(f"tenants.{group}: count makes a second tenant named {name!r}")
         return problems
 

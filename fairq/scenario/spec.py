@@ -127,7 +127,9 @@ def validated(kind: type[Spec], data: Any, source: str) -> Any:
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        raise ScenarioError(source, [_problem(each) for each in error.errors(include_url=False)]) from None
+        # A misspelt field is also a missing one: say first what was written.
+        found = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
+        raise ScenarioError(source, [_problem(each) for each in found]) from None
 
 
 def _problem(error: Any) -> str:
