@@ -1,0 +1,184 @@
+"""One run: the requests of a workload meet a policy and an engine; rows come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import isfinite
+from operator import attrgetter
+from typing import Any, Protocol, TypeAlias, cast
+
+from fairq.policies.base import Policy
+from fairq.request import Number, Request
+from fairq.result import Result, from_rows
+from fairq.sim.clients import Clients, ClosedLoopSource, LineLimit, Patience
+from fairq.sim.clock import Clock
+from fairq.sim.engine import Engine, Finished, Job, Progress
+from fairq.sim.gateway import serve
+
+Report: TypeAlias = Callable[[int, int], None]
+"""Called now and then with (requests finished, requests expected; a lower bound with closed loops)."""
+
+
+class Workload(Protocol):
+    """What a run asks of a workload (``fairq.workload.Workload`` and traces are such).
+
+    It may also have ``closed_loops(seed, replication)``, ``group_of``, ``weights`` and ``patience_s``.
+    """
+
+    def requests(self, seed: int, replication: int = 0) -> list[Request]: ...
+
+
+def simulate(
+    workload: Workload | Iterable[Request],
+    policy: Policy,
+    engine: Engine,
+    *,
+    seed: int = 0,
+    replication: int = 0,
+    until: Number | None = None,
+    warmup: Number = 0.0,
+    patience: Patience | None = None,
+    line_limit: LineLimit | None = None,
+    progress: Report | None = None,
+) -> Result:
+    """Serve a workload, or a list of requests with arrivals, until it has drained or through ``until``.
+
+    Parameters
+    ----------
+    workload : draws its requests from ``seed`` and ``replication``, the same ones for every policy. A list
+        is taken as it is; requests that arrive together keep their order.
+    policy, engine : both fresh: they serve one run.
+    until : seconds; what happens at that moment still counts. Requests that would come later are not in the
+        result; those waiting or in service are "unfinished".
+    warmup : seconds; requests that arrived earlier are in ``Result.requests`` but in no statistic.
+    patience : seconds a request waits before it is "cancelled": a number, per tenant, or a function of the
+        request; default: the workload's own.
+    line_limit : how many requests of a tenant may wait; one more is "refused".
+    progress : called about a hundred times with (finished, expected). What it raises ends the run.
+
+    Raises
+    ------
+    ValueError : a policy or engine that was used, a request without arrival or that the engine can never
+        serve, a closed loop that would never end; each names the value.
+    """
+    if policy.used or len(policy):
+        raise ValueError(f"a policy serves one run, this one was used: {policy!r}")
+    _check_time("until", until)
+    _check_time("warmup", warmup)
+    requests, loops = _requests(workload, seed, replication)
+    requests = _in_order(requests)
+    for request in requests:
+        engine.check(request)
+    if patience is None:
+        patience = getattr(workload, "patience_s", None) or None
+    start = min(0, requests[0].arrival) if requests else 0  # type: ignore[type-var]
+    clients = None
+    if loops or patience is not None or line_limit is not None:
+        clients = Clients(_checked(loops, engine), patience, line_limit, start)
+    rows = serve(
+        Clock(start),
+        policy,
+        engine if progress is None else cast(Engine, _Reporting(engine, progress, len(requests))),
+        requests,
+        clients,
+        until,
+    )
+    return from_rows(
+        rows,
+        slots=engine.slots,
+        policy=policy,
+        series=engine.series(),
+        unserved=engine.job_columns,
+        group_of=getattr(workload, "group_of", {}),
+        weights=getattr(workload, "weights", {}),
+        seed=seed,
+        replication=replication,
+        until=until,
+        warmup=warmup,
+    )
+
+
+def replicate(
+    workload: Workload,
+    policy: Callable[[], Policy],
+    engine: Callable[[], Engine],
+    *,
+    replications: int = 10,
+    seed: int = 0,
+    progress: Report | None = None,
+    **settings: Any,
+) -> list[Result]:
+    """Independent runs 0 … replications - 1 of one seed, each with a policy and an engine of its own.
+
+    Run r meets the same requests under every policy (common random numbers), so differences between two
+    policies may be taken run by run. ``settings`` go to ``simulate``; ``progress`` counts runs.
+    """
+    if isinstance(replications, bool) or not isinstance(replications, int) or replications < 1:
+        raise ValueError(f"replications must be a whole number >= 1, got {replications!r}")
+    results = []
+    for r in range(replications):
+        results.append(simulate(workload, policy(), engine(), seed=seed, replication=r, **settings))
+        if progress is not None:
+            progress(r + 1, replications)
+    return results
+
+
+def _requests(
+    workload: Workload | Iterable[Request], seed: int, replication: int
+) -> tuple[list[Request], list[ClosedLoopSource]]:
+    if not hasattr(workload, "requests"):
+        return list(workload), []
+    closed_loops = getattr(workload, "closed_loops", None)
+    loops = closed_loops(seed, replication) if closed_loops is not None else []
+    return workload.requests(seed, replication), loops
+
+
+def _in_order(requests: list[Request]) -> list[Request]:
+    """By arrival; the order given settles ties."""
+    for request in requests:
+        if request.arrival is None:
+            raise ValueError(f"a simulated request needs an arrival (seconds), got None in {request!r}")
+    return sorted(requests, key=attrgetter("arrival"))
+
+
+def _checked(loops: list[ClosedLoopSource], engine: Engine) -> list[ClosedLoopSource]:
+    """The first request of every worker is checked before the run, the others as they come."""
+    for source in loops:
+        for worker in range(source.workers):
+            engine.check(source.request(worker, 0, 0))
+    return loops
+
+
+def _check_time(field: str, value: Any) -> None:
+    if value is None and field == "until":
+        return
+    try:
+        good = not isinstance(value, bool) and isfinite(value) and value >= 0
+    except TypeError:
+        good = False
+    if not good:
+        raise ValueError(f"{field} must be a finite number of seconds >= 0, got {value!r}")
+
+
+class _Reporting:
+    """Tells how far the run is, from between an engine and the gateway."""
+
+    def __init__(self, engine: Engine, report: Report, expected: int) -> None:
+        self._engine = engine
+        self._report = report
+        self._expected = expected
+        self._finished = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def attach(self, clock: Clock, finished: Finished, progress: Progress) -> None:
+        every = max(1, self._expected // 100)
+
+        def counted(job: Job) -> None:
+            self._finished += 1
+            if self._finished % every == 0:
+                self._report(self._finished, max(self._expected, self._finished))
+            finished(job)
+
+        self._engine.attach(clock, counted, progress)
