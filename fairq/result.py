@@ -294,5 +294,6 @@ def _category(values: list[Any]) -> Any:
     return _coded(codes, categories)
 
 
-def _coded(codes: Any, categories: Sequence[Any]) -> Any:
-    return pd.Categorical.from_codes(codes, categories=list(categories))
+def _coded(codes: Any, categories: Any) -> Any:
+    names: Any = list(categories)
+    return pd.Categorical.from_codes(codes, categories=names)
