@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairq.policies.base import check_number
+from fairq.policies.base import Eligible, check_number
 from fairq.policies.fair import Fair
 from fairq.policies.lines import Entry, Gate, TenantLines
 from fairq.request import Number, Request
@@ -56,7 +56,6 @@ class _Tenant(TenantLines):
         "owed",
         "place",
         "turn",
-        "visit",
     )
 
     def __init__(self, name: str, drr: DRR) -> None:
@@ -64,9 +63,8 @@ class _Tenant(TenantLines):
         self.drr = drr
         self.gain = drr.quantum * drr.weight(name)  # of a visit
         self.deficit: Number = 0  # the credit left; negative: a debt from true-up
-        self.visit = 0  # the round of the last visit whose gain is in ``deficit``
+        self.turn: Rank = (0, 0, RING)  # the last visit whose gain is in ``deficit``
         self.open = False  # that visit has not ended
-        self.turn: Rank = ()  # the rank at which it began
         self.ahead = 0  # the round of its next visit in the ring; the others follow round by round
         self.owed = 0  # visits missed before that one
         self.back: Rank = (0, 0, 0)  # where its next owed visit queues
@@ -112,6 +110,41 @@ class DRR(Fair[_Tenant]):
 
     def _new(self, name: str) -> _Tenant:
         return _Tenant(name, self)
+
+    def get(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
+        # The plain ring at full speed: nobody is held or late and the tenant has one key. Everything
+        # else, and every change of the books but the plain one, takes the general way below.
+        state: _Tenant | None = self._pool.top() if eligible is None else None
+        if state is None or state.line is None or len(state.line.queue) < 2 or state.line.ghosts:
+            return super().get(eligible, now)
+        queue, rank = state.line.queue, state.entry[0]
+        request: Request = queue[0][2]
+        cost = request.cost
+        if not state.open or state.deficit < cost:
+            last = self._turn
+            if rank < (self._round, self._place) or state.owed or state.open or rank[2] != RING:
+                return super().get(eligible, now)
+            if last is not state and last is not None and last.open:
+                if last.owed or last.ahead <= self._round or last.line is None:
+                    return super().get(eligible, now)
+                last.open = False
+            visits = rank[0] - state.ahead + 1
+            state.deficit += state.gain if visits == 1 else visits * state.gain
+            self._round, self._place, _ = state.turn = rank
+            self._cut, state.ahead, state.open = state.name, rank[0] + 1, True
+        elif state is not self._turn:
+            return super().get(eligible, now)
+        self._turn = state
+        del self._waiting[request]
+        self._running[request] = cost
+        queue.popleft()
+        state.waiting -= 1
+        state.deficit = deficit = state.deficit - cost
+        cost = queue[0][2].cost
+        if deficit < cost:
+            visits = 1 if cost - deficit <= state.gain else self._visits(state, cost)
+            self._pool.place(state, (state.ahead + visits - 1, state.place, RING))
+        return request
 
     # -- the schedule ---------------------------------------------------------------------------
 
@@ -185,7 +218,7 @@ class DRR(Fair[_Tenant]):
             self._end_visit(state)
         turn, visits = self._when(state, cost), self._visits(state, cost)
         state.deficit += visits * state.gain
-        state.turn, state.visit, state.open = turn, turn[0], True
+        state.turn, state.open = turn, True
         if turn[2] == RING and (turn[0], turn[1]) > (self._round, self._place):
             self._round, self._place, self._cut = turn[0], turn[1], state.name
             state.owed, state.ahead = 0, turn[0] + 1
@@ -216,7 +249,7 @@ class DRR(Fair[_Tenant]):
         if idle:
             state.deficit += idle * state.gain
             state.ahead += idle
-            state.visit, state.open = state.ahead - 1, False
+            state.turn, state.open = (state.ahead - 1, state.place, RING), False
 
     def _idle(self, state: _Tenant) -> int:
         """How many visits the frontier has passed in which its head was unaffordable."""
@@ -239,7 +272,7 @@ class DRR(Fair[_Tenant]):
 
     def _join(self, state: _Tenant) -> None:
         """At the back of the ring: just before the tenant whose turn is on or next."""
-        state.visit, state.open = self._round, False
+        state.turn, state.open = (self._round, state.place, RING), False
         state.owed, state.ahead = 0, self._round + 1
         after = self._tenants.get(self._cut)
         before = self._tenants.get(after.before if after else self._last)
@@ -306,7 +339,7 @@ class DRR(Fair[_Tenant]):
                 "weight": self.weight(name),
                 "gain": state.gain,
                 "deficit": state.deficit + idle * state.gain,
-                "round": state.ahead - 1 + idle if idle else state.visit,
+                "round": state.ahead - 1 + idle if idle else state.turn[0],
                 "open": state.open,
                 "due": ranks[name][0] if state.waiting else None,
                 "place": order.index(name) if state.waiting else None,
@@ -318,7 +351,7 @@ class DRR(Fair[_Tenant]):
         cost, name = request.cost, request.tenant
         if state.open and state.deficit >= cost:
             left = f"its deficit {state.deficit:g} covers the cost {cost:g}"
-            return f"{name}'s visit of round {state.visit} goes on: {left}."
+            return f"{name}'s visit of round {state.turn[0]} goes on: {left}."
         visits, when = self._visits(state, cost), self._when(state, cost)
         total = state.deficit + visits * state.gain
         turns = "visit" if visits == 1 else f"{visits} visits"

@@ -64,11 +64,13 @@ class Fair(Queue, Generic[T]):
         return entry
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
-        state = self._pool.best(gate)
+        state: T | None = self._pool.best(gate)
         if state is None:
             return None
-        line = state.line
-        return line.queue[0][2] if line is not None else state.head(gate)
+        if state.line is None:
+            return state.head(gate)
+        request: Request = state.line.queue[0][2]
+        return request
 
     def _leave(self, request: Request, gate: Gate | None) -> None:
         state = self._tenants[request.tenant]

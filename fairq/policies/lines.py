@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Protocol
 
@@ -70,6 +71,8 @@ Cover = tuple[Hold, ...]
 
 CoverOf = Callable[[str], Cover]
 
+NOWHERE: AbstractSet[Hold] = frozenset()
+
 
 class Member:
     """What a pool holds: a line, all lines of a tenant, or a bundle of such."""
@@ -79,7 +82,7 @@ class Member:
     def __init__(self, cover: Cover = ()) -> None:
         self.entry: Any = None  # (rank, serial, self) as it stands in the pool; any other is stale
         self.exact = True  # the rank it stands at is its rank whenever nothing is held
-        self.lots: set[Hold] = set()
+        self.lots: AbstractSet[Hold] = NOWHERE
         self.cover = cover
         self.home: Bundle | None = None
 
@@ -135,7 +138,7 @@ class Pool:
         self._serial = serial = self._serial + 1
         member.entry = entry = (rank, serial, member)
         if member.lots:
-            member.lots = set()
+            member.lots = NOWHERE
         ready, tail = self._ready, self._tail
         if not tail or tail[-1][0] < rank:
             tail.append(entry)
@@ -163,7 +166,7 @@ class Pool:
 
     def _take(self, member: Member) -> None:
         member.entry = None
-        member.lots = set()
+        member.lots = NOWHERE
         self._size -= 1
 
     def _place_in_bundle(self, member: Member, rank: Any) -> None:
@@ -196,6 +199,21 @@ class Pool:
             _drop_stale(heap)
         heap = _least(heaps)
         return None if heap is None else heap[0][0]
+
+    def top(self) -> Any:
+        """The first member when that takes no search: nothing is held, and its rank is exact."""
+        if self._lots:
+            return None
+        ready, tail = self._ready, self._tail
+        if not ready:
+            if not tail:
+                return None
+            ready.append(tail.popleft())
+        entry = ready[0]
+        first = entry[2]
+        if first.entry is not entry or not first.exact or (tail and tail[0] < entry):
+            return None
+        return first
 
     def best(self, gate: Gate | None) -> Any:
         """The member of the smallest rank that may run, or ``None``. No visible change."""
@@ -263,7 +281,7 @@ class Pool:
     def _release(self, hold: Hold) -> None:
         for entry in self._lots.pop(hold):
             if entry[2].entry is entry:
-                entry[2].lots.discard(hold)
+                entry[2].lots -= {hold}
                 heappush(self._ready, entry)
 
     def _set_back(self, entry: Any, gate: Gate, heap: list[Any], aside: list[Any]) -> None:
@@ -276,7 +294,7 @@ class Pool:
             return
         for hold in holds - member.lots:
             heappush(self._lots.setdefault(hold, []), entry)
-        member.lots |= holds
+        member.lots = member.lots | holds
 
 
 def _drop_stale(heap: list[Any]) -> None:
@@ -382,18 +400,18 @@ class TenantLines(Member):
         self._waiting = waiting
         self._cover_of = cover_of
         self._lines: dict[str, Line] = {}
-        self._pool = Pool()  # its lines, while it has several
+        self._pool: Pool | None = None  # its lines, while it has several
 
     def push(self, entry: Entry) -> None:
         key = entry[-1].key
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = Line(key, self._waiting, self._cover_of(key))
-            if len(self._lines) > 1:
-                self._part()
+            if self.line is not None:
+                self._part(self.line)
         line.push(entry)
         self.waiting += 1
-        if len(self._lines) > 1:
+        if self._pool is not None:
             self._pool.place(line, line.queue[0][:-1])
         elif self.line is None:
             self._unite(line)
@@ -412,28 +430,26 @@ class TenantLines(Member):
 
     def _settle(self, line: Line) -> None:
         self.waiting -= 1
-        if line.queue:
-            if self.line is None:
-                self._pool.place(line, line.queue[0][:-1])
-            return
-        del self._lines[line.key]
-        if self.line is not None:
-            self.line = None
-            return
-        self._pool.remove(line)
-        if len(self._lines) == 1:
-            (last,) = self._lines.values()
-            self._pool.remove(last)
-            self._unite(last)
+        if not line.queue:
+            del self._lines[line.key]
+        if self._pool is None:
+            self.line = line if line.queue else None
+        elif line.queue:
+            self._pool.place(line, line.queue[0][:-1])
+        else:
+            self._pool.remove(line)
+            if len(self._lines) == 1:
+                (last,) = self._lines.values()
+                self._pool.remove(last)
+                self._unite(last)
 
     def _unite(self, line: Line) -> None:
-        self.line, self.exact, self.cover = line, True, line.cover
+        self._pool, self.line, self.exact, self.cover = None, line, True, line.cover
 
-    def _part(self) -> None:
+    def _part(self, line: Line) -> None:
         """It has a second key: which of them goes depends on who may run."""
-        if self.line is not None:
-            self._pool.place(self.line, self.line.queue[0][:-1])
-        self.line, self.exact, self.cover = None, False, ()
+        self._pool, self.line, self.exact, self.cover = Pool(), None, False, ()
+        self._pool.place(line, line.queue[0][:-1])
 
     def head(self, gate: Gate | None = None) -> Request | None:
         """The earliest request among the keys that may run, or ``None``."""
@@ -442,11 +458,10 @@ class TenantLines(Member):
             if gate is None or gate.blocker(line.key) is None:
                 return line.queue[0][-1]  # type: ignore[no-any-return]
             return None
-        line = self._pool.best(gate)
+        line = None if self._pool is None else self._pool.best(gate)
         return None if line is None else line.queue[0][-1]
 
     def holds(self, gate: Gate) -> Iterable[Hold]:
-        if self.line is None:
-            return self._pool.holds()
-        blocker = gate.blocker(self.line.key)
-        return () if blocker is None else (blocker,)
+        if self.line is not None:
+            return self.line.holds(gate)
+        return () if self._pool is None else self._pool.holds()
