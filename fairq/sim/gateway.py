@@ -77,11 +77,11 @@ def serve(
         """A job ends now."""
         nonlocal came, coming, waiting
         now = job.finish
-        if deadlines and deadlines[0][0] < now:
-            expire(now)
+        if clients is not None:
+            come_before(now)
         while coming < now:
-            if put(agenda[came]) is None:
-                waiting += 1
+            put(agenda[came])
+            waiting += 1
             came += 1
             coming = agenda[came].arrival
         request = job.request
@@ -168,26 +168,19 @@ def serve(
         settle(now)
 
     def come_before(now: Number) -> None:
-        """All who come, or give up, before ``now``."""
+        """All who come, or give up, before ``now``, in order of time."""
         nonlocal came, coming, waiting
-        if deadlines and deadlines[0][0] < now:
-            expire(now)
-        while coming < now:
-            if put(agenda[came]) is None:
-                waiting += 1
-            came += 1
-            coming = agenda[came].arrival
-
-    def expire(now: Number) -> None:
-        """Patience that ended before ``now``, in order of time with the arrivals."""
-        nonlocal came, coming, waiting
-        while deadlines and (moment := deadlines[0][0]) < now:
-            while coming <= moment:
+        while True:
+            moment = deadlines[0][0] if deadlines else inf
+            if coming < now and coming <= moment:
                 if put(agenda[came]) is None:
                     waiting += 1
                 came += 1
                 coming = agenda[came].arrival
-            give_up(moment)
+            elif moment < now:
+                give_up(moment)
+            else:
+                return
 
     def give_up(now: Number) -> None:
         nonlocal waiting
