@@ -26,6 +26,7 @@ from fairq.plots.style import (
     place,
     plain,
     plus_minus,
+    rim,
     shorten,
     styled,
     tenant_styles,
@@ -186,13 +187,15 @@ def _draw(
             height=BAR * ROW_IN,
             left=start,
             color=colors,
-            linewidth=0.0,
+            edgecolor=[rim(color) for color in colors],
+            linewidth=0.6,
         )
         for patch, (place_, bar) in zip(container, known, strict=True):
             patch.set_gid(f"bar:{quantile}:{place_[0]}:{place_[1]}")
             if bar.single:
                 patch.set_hatch("////")
                 patch.set_edgecolor(hatch_ink(looks[place_[1]].color))
+                patch.set_linewidth(0.0)
     sure = [(place_, bar) for place_, bar in known if math.isfinite(bar.low) and bar.high > bar.low]
     if sure:
         axes.errorbar(

@@ -26,8 +26,8 @@ def queue_depth(
 
     Parameters
     ----------
-    requests : policy name → rows of ONE run (``tenant, status, arrival, start, finish``; seconds). A request
-        that never started waits until its ``finish`` (when it gave up), else to the end.
+    requests : policy name → rows of ONE run (``tenant, status, arrival, start, finish, left``; seconds). A
+        request that never started waits until it ``left``, else to the end.
     window : (from, to) in seconds; default the whole run.
 
     Returns
@@ -40,7 +40,7 @@ def queue_depth(
     waiting = {}
     for policy, rows in folded.items():
         # Refused work never waited. Who was never served stops waiting when it left.
-        left = rows["start"].where(rows["start"].notna(), rows["finish"])
+        left = rows["start"].where(rows["start"].notna(), rows["left"])
         waits = rows["status"] != "refused"
         for tenant in names:
             mine = waits & (rows["tenant"] == tenant)

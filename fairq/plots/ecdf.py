@@ -9,7 +9,18 @@ import pandas as pd
 
 from fairq.plots.bars import MEASURES
 from fairq.plots.panels import panel_page, prepare
-from fairq.plots.style import GRID, SOFT, Chart, TenantStyle, number, plain, styled, value_axis, wants_log
+from fairq.plots.style import (
+    GRID,
+    SOFT,
+    Chart,
+    TenantStyle,
+    number,
+    outline,
+    plain,
+    styled,
+    value_axis,
+    wants_log,
+)
 
 POINTS = 300
 
@@ -79,6 +90,7 @@ def latency_ecdf(
                 color=look.color,
                 linestyle=look.dash,
             )
+            outline(line)
             line.set_gid(f"ecdf:{policy}:{tenant}")
             at = min(int(np.searchsorted(y, 50.0)), len(x) - 1)
             axes.plot(

@@ -36,4 +36,5 @@ def fold_tenants(requests: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
     known = set(named)
     if requests["tenant"].isin(known).all():
         return requests
-    return requests.assign(tenant=requests["tenant"].where(requests["tenant"].isin(known), OTHERS))
+    names = requests["tenant"].astype(object)
+    return requests.assign(tenant=names.where(names.isin(known), OTHERS))

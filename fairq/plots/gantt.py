@@ -76,8 +76,8 @@ def slot_gantt(
             if not len(own):
                 continue
             look = looks[tenant]
-            # Bars wider than a few pixels get a white edge, so that one request ends where the next begins.
-            wide = float(np.median(own[:, 2] - own[:, 1])) > 4 * pixel
+            # Bars wide enough get a white edge, so that one request ends where the next begins.
+            wide = float(np.median(own[:, 2] - own[:, 1])) > 8 * pixel
             shape = _rectangles(own, pixel, unit)
             patch = PathPatch(
                 shape, facecolor=look.color, hatch=look.hatch, edgecolor=hatch_ink(look.color), linewidth=0.0

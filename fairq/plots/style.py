@@ -21,14 +21,14 @@ from typing import Any, ParamSpec, TypeVar, cast
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.textpath import TextPath
+from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
-HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "||||", "++++")
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "||||", "+")
 MARKERS = ("o", "s", "^", "D", "v", "p", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -216,11 +216,11 @@ def tick(value: float) -> str:
 
 
 def plus_minus(value: float, half: float) -> str:
-    """ "31.9 ±0.4": the half-width with the value's decimals, or its own when that would show nothing."""
+    """ "31.9 ±0.4": the half-width with the value's decimals; none when it is below what is shown."""
     text = number(value)
     decimals = len(text.partition(".")[2])
     shown = f"{half:,.{decimals}f}"
-    return f"{text} ±{shown if float(shown.replace(',', '')) > 0 else number(half)}"
+    return f"{text} ±{shown}" if float(shown.replace(",", "")) > 0 else text
 
 
 def ratio_words(before: float, after: float) -> str:
@@ -236,15 +236,19 @@ def ratio_words(before: float, after: float) -> str:
     return f"{times}× more" if factor > 1 else f"{times}× less"
 
 
-@functools.lru_cache(maxsize=4096)
 def text_width(text: str, size: float = 9.0, weight: str = "normal") -> float:
     """Width of one line of text in inches, without a renderer (so margins need no layout pass)."""
-    if not text.strip():
-        return 0.0
-    prop = FontProperties(family="DejaVu Sans", weight=weight)
-    path = TextPath((0, 0), text.replace(r"\$", "$"), size=size, prop=prop)
-    # Screen renderers hint glyphs to whole pixels, which widens text by up to six percent.
-    return float(path.get_extents().width) / 72.0 * 1.06
+    ems = sum(_advance(char, weight) for char in text.replace(r"\$", "$"))
+    # Screen renderers hint glyphs to whole pixels, which widens text by some percent.
+    return ems * size / 72.0 * 1.05
+
+
+@functools.lru_cache(maxsize=4096)
+def _advance(char: str, weight: str) -> float:
+    """How far one character moves the pen, in units of the font size."""
+    font = get_font(findfont(FontProperties(family="DejaVu Sans", weight=weight)))
+    font.set_size(100.0, 72)
+    return float(font.load_char(ord(char)).linearHoriAdvance) / 65536.0 / 100.0
 
 
 def shorten(text: str, width_in: float, size: float, weight: str = "normal") -> str:
@@ -403,15 +407,10 @@ def tenant_legend(
             look = styles[name]
             middle = 1 - (y + 0.085) / page_h
             if lines:
-                figure.add_artist(
-                    Line2D(
-                        [x / page_w, (x + 0.3) / page_w],
-                        [middle, middle],
-                        color=look.color,
-                        linestyle=look.dash,
-                        linewidth=1.8,
-                    )
-                )
+                ends = [x / page_w, (x + 0.3) / page_w]
+                key = Line2D(ends, [middle, middle], color=look.color, linestyle=look.dash, linewidth=1.8)
+                outline(key)
+                figure.add_artist(key)
                 figure.add_artist(
                     Line2D(
                         [(x + 0.15) / page_w],
@@ -442,7 +441,23 @@ def tenant_legend(
     return LEGEND_ROW_IN * len(rows) + 0.05
 
 
+def luminance(color: str) -> float:
+    """How light a hex colour is, 0 (black) to 1 (white)."""
+    r, g, b = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
 def hatch_ink(color: str) -> str:
     """A hatch colour seen on that fill: dark on light fills, white on dark ones."""
-    r, g, b = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return INK if 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.55 else "white"
+    return INK if luminance(color) > 0.55 else "white"
+
+
+def rim(color: str) -> str:
+    """An edge that keeps a shape visible on white paper: dark around a very light fill."""
+    return SOFT if luminance(color) > 0.8 else color
+
+
+def outline(line: Line2D) -> None:
+    """A thin dark rim around a line too light for white paper."""
+    if luminance(str(line.get_color())) > 0.8:
+        line.set_path_effects([Stroke(linewidth=line.get_linewidth() + 1.2, foreground=SOFT), Normal()])

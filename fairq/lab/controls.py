@@ -1,0 +1,139 @@
+"""The lab's widgets and where they stand on the page. They know nothing of simulations."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ipywidgets as widgets  # type: ignore[import-untyped]
+
+from fairq.lab import tables
+from fairq.lab.charts import CHARTS
+from fairq.lab.knobs import Choice, Knob, Ticks
+from fairq.lab.settings import Setting
+from fairq.plots import MEASURES
+
+Control = Knob | Choice | Ticks
+
+CSS = (
+    "<style>"
+    + tables.CSS
+    + """
+.fairq-lab{border:1px solid var(--jp-border-color2,#cfd6dc);border-radius:8px;padding:10px 12px}
+.fairq-lab .widget-label{white-space:nowrap;text-overflow:ellipsis}
+.fairq-lab .fairq-head{font-weight:600;font-size:13px;margin:8px 0 2px;color:var(--jp-ui-font-color1,#1f2933)}
+.fairq-lab .fairq-picture img{width:100%;max-width:912px;height:auto;display:block;border-radius:4px}
+.fairq-lab button:focus-visible,.fairq-lab .noUi-handle:focus{outline:3px solid #0072B2;outline-offset:1px}
+.fairq-lab pre{background:var(--jp-layout-color2,#f3f5f7);padding:10px;border-radius:4px;line-height:1.4}
+.fairq-lab pre{overflow-x:auto}
+</style>"""
+)
+
+
+def html_box(tooltip: str = "", **layout: str) -> Any:
+    return widgets.HTML("", tooltip=tooltip, layout=widgets.Layout(**layout))
+
+
+def button(
+    label: str, tooltip: str, call: Callable[[], None], *, style: str = "", width: str = "auto"
+) -> Any:
+    made = widgets.Button(
+        description=label,
+        tooltip=tooltip,
+        button_style=style,
+        layout=widgets.Layout(width=width, margin="2px 4px 2px 0"),
+    )
+    made.on_click(lambda _: call())
+    return made
+
+
+def head(text: str) -> Any:
+    return widgets.HTML(f'<div class="fairq-head">{html.escape(text)}</div>', tooltip="")
+
+
+def knobs(settings: Sequence[Setting]) -> dict[str, Knob]:
+    """A knob per setting, at its default."""
+    return {
+        s.name: Knob(
+            s.name,
+            s.label,
+            s.tooltip,
+            s.default,
+            low=s.low,
+            high=s.high,
+            step=s.step,
+            choices=s.choices,
+            slide=s.slide,
+        )
+        for s in settings
+    }
+
+
+def chart_controls(policies: Sequence[str], chart: str) -> dict[str, Control]:
+    """What chooses and shapes the picture; none of it needs a new run."""
+    first, last = policies[0], policies[-1]
+    return {
+        "measure": Choice(
+            "measure", "Show", "Which time is drawn", [(v, k) for k, v in MEASURES.items()], "latency"
+        ),
+        "by": Choice(
+            "by",
+            "Count by",
+            "One row per tenant, or the tenants of a group together",
+            [("tenant", "tenant"), ("group of tenants", "group")],
+            "tenant",
+        ),
+        "before": Choice("before", "Before", "The policy to compare from", list(policies), first),
+        "after": Choice("after", "After", "The policy to compare to", list(policies), last),
+        "time_from": Knob(
+            "time_from",
+            "From (s)",
+            "Start of the time shown",
+            0.0,
+            low=0.0,
+            high=1e9,
+            step=10.0,
+            slide=(0.0, 600.0),
+        ),
+        "time_to": Knob(
+            "time_to",
+            "To (s), 0 = end",
+            "End of the time shown; 0 shows all",
+            0.0,
+            low=0.0,
+            high=1e9,
+            step=10.0,
+            slide=(0.0, 1200.0),
+        ),
+    }
+
+
+def chart_chooser(chart: str) -> Any:
+    """Buttons, one of them pressed; arrow and tab keys reach each."""
+    return widgets.ToggleButtons(
+        options=[(c.label, c.name) for c in CHARTS],
+        value=chart,
+        tooltips=[c.tooltip for c in CHARTS],
+        tooltip="Which chart is shown",
+        description="",
+        style={"button_width": "auto"},
+        layout=widgets.Layout(margin="0 0 4px"),
+    )
+
+
+def side(sections: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """The rows of the left column under their headings."""
+    rows: list[Any] = []
+    for title, parts in sections.items():
+        if parts:
+            rows += [head(title), *parts]
+    return rows
+
+
+def fill_tooltips(widget: Any) -> None:
+    """An unset tooltip becomes the title text "null" in the page: containers get an empty one."""
+    if getattr(widget, "tooltip", "") is None:
+        widget.tooltip = ""
+    for child in getattr(widget, "children", ()):
+        fill_tooltips(child)

@@ -1,0 +1,673 @@
+"""The lab: sliders around a simulation, a picture that follows them, and files to take away."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import ipywidgets as widgets  # type: ignore[import-untyped]
+import pandas as pd
+
+from fairq.data import data_names, data_path
+from fairq.lab import code, controls, export
+from fairq.lab.charts import chart_named
+from fairq.lab.controls import Control, button, html_box
+from fairq.lab.dispatch import LatestOnMain, main_loop
+from fairq.lab.knobs import Choice, Knob, Ticks
+from fairq.lab.runs import Plan, Runs, Superseded
+from fairq.lab.session import CONFIDENT, QUICK, Session
+from fairq.lab.settings import ASKS, NEXT, SERVES
+from fairq.lab.tables import table_html
+from fairq.plots import Chart
+from fairq.result import Result
+from fairq.scenario import Scenario
+
+SHOWS, SURE = "Policies", "How sure"
+REPLAYED = (
+    "A log is replayed once: one run has no interval, and a tenant with fewer than 368 finished requests "
+    "no p99."
+)
+FORMATS = ("png", "svg", "pdf", "csv", "json")
+Source = Scenario | str | os.PathLike[str]
+
+
+class Lab:
+    """Turn a knob, see who waits.
+
+    Parameters
+    ----------
+    source : a Scenario, a scenario file or shipped name ("noisy_burst"), or a log (a ``.csv`` file).
+    policies : which of the scenario's policies are ticked; default all.
+    replications : runs behind each number once the sliders rest; 10 by default, 1 for the replay of a log.
+    chart : "bars", "before_after", "ecdf", "queue" or "slots".
+    controls : names (or beginnings of names) of the settings to show, such as ``("quantum", "weight")``;
+        default all. Hidden ones keep working from code.
+    columns : for a log: the columns, as in ``Scenario.from_log``.
+
+    From code: ``lab.set(quantum=1000, weight_chat=3, chart="slots")``, ``lab.table``, ``lab.result``,
+    ``lab.save("name")``, ``lab.code()``, ``Lab.from_json(path)``.
+
+    Raises
+    ------
+    ScenarioError, TraceError, ValueError : what was given cannot be used; the message names it.
+    """
+
+    def __init__(
+        self,
+        source: Source = "noisy_burst",
+        *,
+        policies: Sequence[str] | None = None,
+        replications: int | None = None,
+        chart: str = "bars",
+        controls: Sequence[str] | None = None,
+        **columns: Any,
+    ) -> None:
+        chart_named(chart)
+        self._lock = threading.RLock()
+        self._shown = None if controls is None else tuple(controls)
+        self._generation = 0
+        self._muted = False
+        self._dirty = True
+        self._settled_for: tuple[Any, ...] | None = None
+        self._replications = 0
+        self._chart: Chart | None = None
+        self._table: pd.DataFrame | None = None
+        self._files: dict[Path, bytes] = {}
+        self._warnings: list[str] = []
+        self._next_source: Any = None
+        self.timing: dict[str, float] = {}
+        self._runs = Runs()
+        self._dispatch = LatestOnMain(self._refresh)
+        scenario = open_source(source, columns)
+        self._presets: dict[str, Source] = {f"{scenario.name} (as given)": scenario, **shipped()}
+        if isinstance(source, str) and source in self._presets:
+            del self._presets[f"{scenario.name} (as given)"]
+            first = source
+        else:
+            first = f"{scenario.name} (as given)"
+        self._build(first, chart)
+        self._open(scenario, policies=policies, replications=replications)
+
+    # ------------------------------------------------------------------ from code
+
+    def set(self, **values: Any) -> Lab:
+        """Turn several knobs at once.
+
+        ``lab.set(quantum=1000, weight={"chat": 3}, policies=["FIFO", "fair"])``. Returns the lab;
+        ``lab.table`` then has the new numbers.
+
+        Raises
+        ------
+        ValueError : an unknown name (the message lists the known ones) or a value that does not fit; then
+            nothing has changed.
+        """
+        flat = self._flat(values)
+        before = self.settings
+        with self._lock, self._quiet():
+            try:
+                for name, value in flat.items():
+                    self._control(name).value = tuple(value) if isinstance(value, list) else value
+                self._plan()
+            except ValueError:
+                for name, value in before.items():
+                    self._control(name).value = value
+                raise
+        self._dirty = True
+        if self._on_page:
+            self._settle()
+        return self
+
+    def reset(self) -> Lab:
+        """Every knob back to where the scenario has it."""
+        with self._lock, self._quiet():
+            for name, value in self._defaults.items():
+                self._control(name).value = value
+        self._dirty = True
+        if self._on_page:
+            self._settle()
+        return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting with its value, as ``set`` takes them."""
+        found = {name: control.value for name, control in self._controls.items()}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario with what was turned in place."""
+        return self._plan().scenario
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per policy and tenant, the numbers of the bars (seconds; see :func:`fairq.lab.summary`)."""
+        self._settle()
+        assert self._table is not None
+        return self._table.copy()
+
+    @property
+    def result(self) -> pd.DataFrame:
+        """Every request of every run: ``policy, replication``, then the columns of ``Result.requests``."""
+        self._settle()
+        return self._session.rows(self._plan(), self._policies, self._replications)
+
+    @property
+    def results(self) -> dict[str, list[Result]]:
+        """The Results themselves, one per replication, by policy."""
+        self._settle()
+        plan = self._plan()
+        return {p: [self._runs.run(plan, p, r) for r in range(self._replications)] for p in self._policies}
+
+    @property
+    def chart(self) -> Chart:
+        """The chart now shown, a matplotlib Figure."""
+        self._settle()
+        assert self._chart is not None
+        return self._chart
+
+    def code(self) -> str:
+        """Python that makes the same numbers without the lab."""
+        places, factors = self._session.changes(self.settings)
+        return code.python(
+            self._session.base,
+            places,
+            factors,
+            policies=self._policies,
+            replications=self._wanted,
+            measure=self.settings["measure"],
+            by=self.settings["by"],
+        )
+
+    def save(self, name: str | os.PathLike[str], formats: Sequence[str] = FORMATS) -> list[Path]:
+        """Write the chart (``.png .svg .pdf``), ``_table.csv``, ``_rows.csv`` and the view (``.json``).
+
+        A bare name goes to ``figures/exports`` of the project, a path is used as it is. Returns the paths.
+
+        Raises
+        ------
+        ValueError : an unknown format. OSError : a file cannot be written.
+        """
+        files = self._contents(export.target(name), formats)
+        return export.write(files)
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike[str]) -> Lab:
+        """The view that ``save`` wrote.
+
+        Raises
+        ------
+        InputError : not such a file, or its scenario or log cannot be used. OSError : it cannot be read.
+        """
+        file = Path(path)
+        scenario, values, warnings = export.read_document(
+            file.read_bytes(), str(path), file.absolute().parent
+        )
+        lab = cls(scenario)
+        lab.set(**values)
+        lab._warnings = warnings
+        return lab
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        # Both: sliders where a kernel runs, the picture where none does (GitHub, an untrusted notebook).
+        self._settle()
+        assert self._chart is not None
+        bundle = dict(self.widget._repr_mimebundle_() or {})
+        bundle["text/plain"] = self._chart.alt
+        bundle["image/png"] = base64.b64encode(self._chart.to_bytes("png")).decode("ascii")
+        return bundle
+
+    # ------------------------------------------------------------------ the page
+
+    def _build(self, preset: str, chart: str) -> None:
+        self._preset = Choice("preset", "Preset", "Another scenario or log", list(self._presets), preset)
+        self._preset.on_change(self._preset_chosen)
+        self._chooser = controls.chart_chooser(chart)
+        self._chooser.observe(lambda _: self._changed(), "value")
+        self._first_chart = chart
+        self._picture = html_box(width="100%", min_height="460px")
+        self._picture.add_class("fairq-picture")
+        self._numbers = html_box(width="100%")
+        self._status = html_box(width="100%", min_height="28px")
+        self._bar: Any = widgets.FloatProgress(
+            value=0.0,
+            min=0.0,
+            max=1.0,
+            description="",
+            tooltip="Progress of the simulation",
+            layout=widgets.Layout(width="100%", height="8px", margin="0", visibility="hidden"),
+        )
+        self._links = html_box(width="100%")
+        self._listing = html_box(width="100%")
+        self._listing_open = False
+        self._upload: Any = widgets.FileUpload(
+            accept=".json",
+            multiple=False,
+            description="Open a saved view",
+            tooltip="Open a JSON file that was saved here",
+            layout=widgets.Layout(width="auto"),
+        )
+        self._upload.observe(self._uploaded, "value")
+        self._left = widgets.VBox(
+            [], layout=widgets.Layout(width="350px", flex="0 0 auto", margin="0 14px 0 0")
+        )
+        self._shape = widgets.Box([], layout=widgets.Layout(flex_flow="row wrap"))
+        exports = widgets.Box(
+            [
+                button(text, tip, partial(self._export, formats))
+                for text, tip, formats in (
+                    ("PNG", "Write the chart as a PNG file", ("png",)),
+                    ("SVG", "Write the chart as an SVG file", ("svg",)),
+                    ("PDF", "Write the chart as a PDF file", ("pdf",)),
+                    ("CSV", "Write the table and the rows of all requests as CSV files", ("csv",)),
+                    ("JSON", "Write scenario, settings, seed and versions; it opens here again", ("json",)),
+                    ("All files", "Write all of these", FORMATS),
+                )
+            ]
+            + [button("Show code", "Python that makes the same numbers", self._toggle_code), self._upload],
+            layout=widgets.Layout(flex_flow="row wrap"),
+        )
+        right = widgets.VBox(
+            [
+                self._chooser,
+                self._shape,
+                self._bar,
+                self._picture,
+                self._status,
+                controls.head("Take it with you"),
+                exports,
+                self._links,
+                self._listing,
+                self._numbers,
+            ],
+            layout=widgets.Layout(flex="1 1 480px", min_width="0"),
+        )
+        page = widgets.Box(
+            [self._left, right], layout=widgets.Layout(flex_flow="row wrap", align_items="flex-start")
+        )
+        self.widget: Any = widgets.VBox([widgets.HTML(controls.CSS, tooltip=""), page])
+        self.widget.add_class("fairq-lab")
+
+    def _open(
+        self, scenario: Scenario, *, policies: Sequence[str] | None = None, replications: int | None = None
+    ) -> None:
+        """Show another scenario: new knobs, everything at its default."""
+        session = Session(scenario, self._runs)
+        names = list(scenario.policies)
+        ticks = Ticks("policies", names, names, {n: f"Simulate {n}" for n in names})
+        made: dict[str, Control] = {"policies": ticks}
+        if policies is not None:
+            ticks.value = policies
+        if not session.replay:
+            made["replications"] = Knob(
+                "replications",
+                "Runs",
+                "Independent runs behind each number once the sliders rest",
+                CONFIDENT,
+                low=1,
+                high=200,
+                slide=(1, 30),
+            )
+            if replications is not None:
+                made["replications"].value = replications
+        elif replications not in (None, 1):
+            raise ValueError(f"replications must be 1 for the replay of a log, got {replications!r}")
+        made |= controls.knobs(session.settings)
+        made |= controls.chart_controls(names, self._chooser.value)
+        for control in made.values():
+            control.on_change(self._changed)
+        self._session, self._made = session, made
+        self._controls: dict[str, Any] = {**made, "chart": _Chart(self._chooser)}
+        self._defaults = {**{name: c.value for name, c in made.items()}, "chart": self._first_chart}
+        self._lay_out()
+        self._dirty, self._settled_for = True, None
+
+    def _lay_out(self) -> None:
+        sections: dict[str, list[Any]] = {
+            SHOWS: [self._made["policies"].row],
+            NEXT: [],
+            ASKS: [],
+            SERVES: [],
+            SURE: [],
+        }
+        for setting in self._session.settings:
+            if self._visible(setting.name):
+                sections.setdefault(setting.section, []).append(self._made[setting.name].row)
+        if "replications" in self._made and self._visible("replications"):
+            sections[SURE].append(self._made["replications"].row)
+        if self._session.replay:
+            sections[SURE].append(
+                widgets.HTML(f'<div style="line-height:1.3;max-width:320px">{REPLAYED}</div>', tooltip="")
+            )
+        reset = button(
+            "Reset", "Every knob back to where the scenario has it", self._reset_clicked, style="info"
+        )
+        top = [self._preset.row] if self._visible("preset") else []
+        self._left.children = [*top, *controls.side(sections), reset]
+        self._shape_for_chart()
+        controls.fill_tooltips(self.widget)
+
+    def _shape_for_chart(self) -> None:
+        wanted = [*chart_named(self._chooser.value).controls, *(["by"] if self._has_groups else [])]
+        rows = [self._made[name].row for name in wanted]
+        if list(self._shape.children) != rows:
+            self._shape.children = rows
+
+    @property
+    def _has_groups(self) -> bool:
+        return any(spec.count is not None for spec in self._session.base.tenants.values())
+
+    def _visible(self, name: str) -> bool:
+        return self._shown is None or any(name == s or name.startswith(f"{s}_") for s in self._shown)
+
+    # ------------------------------------------------------------------ what happens on a change
+
+    @property
+    def _on_page(self) -> bool:
+        return self._settled_for is not None
+
+    @property
+    def _policies(self) -> tuple[str, ...]:
+        return tuple(self._made["policies"].value)
+
+    @property
+    def _wanted(self) -> int:
+        return 1 if self._session.replay else int(cast(Any, self._made["replications"].value))
+
+    def _plan(self) -> Plan:
+        return self._session.plan(self.settings)
+
+    def _changed(self) -> None:
+        if not self._muted:
+            self._generation += 1
+            self._dirty = True
+            self._dispatch()
+
+    def _refresh(self) -> None:
+        """A widget changed: a quick picture now, a confident one when the sliders rest."""
+        with self._lock:
+            generation = self._generation
+            try:
+                self._take_source()
+                plan, policies, wanted = self._plan(), self._policies, self._wanted
+                loop = main_loop()
+                now = (
+                    wanted
+                    if loop is None
+                    else min(wanted, max(QUICK, self._session.ready(plan, policies, wanted)))
+                )
+                self._simulate(plan, policies, now)
+                self._draw(plan, policies, now)
+            except Superseded:
+                return
+            except Exception as error:  # in a callback an error would vanish: it belongs on the page
+                self._fail(error)
+                return
+            if now < wanted:
+                self._say(f"{self._words()} More runs follow…")
+                _later(0.25, self._settle_step, generation)
+
+    def _settle_step(self, generation: int) -> None:
+        """One more run, then back to the main loop, so that cells and sliders are never kept waiting."""
+        with self._lock:
+            if generation != self._generation or self._dispatch.waiting or not self._dirty:
+                return
+            try:
+                plan, policies, wanted = self._plan(), self._policies, self._wanted
+                missing = self._session.missing(plan, policies, wanted)
+                if missing:
+                    whole = len(policies) * wanted
+                    self._progress((whole - len(missing)) / whole)
+                    self._runs.run(plan, *missing[0])
+                    _later(0.0, self._settle_step, generation)
+                else:
+                    self._progress(None)
+                    self._draw(plan, policies, wanted)
+            except Exception as error:
+                self._fail(error)
+
+    def _settle(self) -> None:
+        """All the runs wanted, at once, errors to the caller (for use from code)."""
+        with self._lock:
+            if not self._dirty:
+                return
+            self._generation += 1
+            plan, policies, wanted = self._plan(), self._policies, self._wanted
+            try:
+                self._simulate(plan, policies, wanted, stop=False)
+                self._draw(plan, policies, wanted)
+            except Exception as error:
+                self._fail(error)
+                raise
+
+    def _simulate(self, plan: Plan, policies: Sequence[str], replications: int, stop: bool = True) -> None:
+        shown = 0.0
+
+        def progress(part: float) -> None:
+            nonlocal shown
+            if stop and self._dispatch.waiting:
+                raise Superseded
+            if time.perf_counter() - shown > 0.1:
+                shown = time.perf_counter()
+                self._progress(part)
+
+        began = time.perf_counter()
+        shown = began  # a run that is over within a tenth of a second shows no bar
+        try:
+            self._session.simulate(plan, policies, replications, progress)
+        finally:
+            self._progress(None)
+        self.timing = dict(self._session.seconds)
+
+    def _draw(self, plan: Plan, policies: Sequence[str], replications: int) -> None:
+        began = time.perf_counter()
+        self._shape_for_chart()
+        choices = self._choices(policies)
+        view = self._session.view(plan, policies, replications, choices)
+        chart = chart_named(self._chooser.value).draw(view)
+        png = chart.to_bytes("png", quick=True)
+        self._chart, self._table, self._replications = chart, view.table, replications
+        picture = base64.b64encode(png).decode("ascii")
+        # The numbers and the picture come as one: no frame shows one without the other.
+        self._picture.value = (
+            f'<img alt="{html.escape(chart.alt, quote=True)}" src="data:image/png;base64,{picture}">'
+        )
+        self._numbers.value = table_html(view.table, choices["measure"], view.styles)
+        if self._listing_open:
+            self._listing.value = self._listing_html()
+        self.timing["draw"] = time.perf_counter() - began
+        if replications >= self._wanted:
+            self._dirty, self._settled_for = False, (plan.asks, plan.serves)
+        self._say(self._words())
+
+    def _choices(self, policies: Sequence[str]) -> dict[str, Any]:
+        choices = self.settings
+        # A policy that is no longer ticked gives way to one that is.
+        if choices["before"] not in policies:
+            choices["before"] = policies[0]
+        if choices["after"] not in policies:
+            choices["after"] = policies[-1]
+        return choices
+
+    def _words(self) -> str:
+        made, kept = int(self.timing.get("made", 0)), int(self.timing.get("kept", 0))
+        runs = "one run" if self._replications == 1 else f"{self._replications} runs"
+        many = len(self._policies)
+        what = f"{runs} of {many} {'policy' if many == 1 else 'policies'}"
+        fresh = f"{made} simulated in {self.timing.get('simulate', 0):.2f} s, {kept} from memory"
+        notes = "".join(f" Note: {w}." for w in self._warnings)
+        return f"{what}: {fresh}; drawn in {self.timing.get('draw', 0):.2f} s.{notes}"
+
+    def _say(self, words: str, error: bool = False) -> None:
+        color = "#B3261E" if error else "var(--jp-ui-font-color2,#5B6770)"
+        mark = "Error: " if error else ""
+        attributes = f'role="status" aria-live="polite" style="color:{color};line-height:1.4"'
+        self._status.value = f"<div {attributes}>{mark}{html.escape(words)}</div>"
+
+    def _fail(self, error: Exception) -> None:
+        words = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
+        self._say(f"{words}. Reset brings the scenario's own values back.", error=True)
+
+    def _progress(self, part: float | None) -> None:
+        self._bar.layout.visibility = "hidden" if part is None else "visible"
+        self._bar.value = part or 0.0
+
+    # ------------------------------------------------------------------ buttons
+
+    def _reset_clicked(self) -> None:
+        with self._quiet():
+            for name, value in self._defaults.items():
+                self._control(name).value = value
+        self._changed()
+
+    def _preset_chosen(self) -> None:
+        if not self._muted:
+            self._next_source = self._presets[self._preset.value]
+            self._changed()
+
+    def _uploaded(self, change: Any) -> None:
+        if change["new"]:
+            file = change["new"][0]
+            self._next_source = (bytes(file["content"]), str(file["name"]))
+            self._changed()
+
+    def _take_source(self) -> None:
+        """Open what a preset or an upload asked for (on the main thread, as all that draws)."""
+        source, self._next_source = self._next_source, None
+        if source is None:
+            return
+        self._warnings = []
+        if isinstance(source, tuple):
+            content, name = source
+            scenario, values, warnings = export.read_document(content, name, export.exports_folder())
+            with self._quiet():
+                self._open(scenario)
+                for setting, value in self._flat(values).items():
+                    self._control(setting).value = value
+            self._warnings = warnings
+            self._upload.value = ()
+        else:
+            with self._quiet():
+                self._open(open_source(source, {}))
+
+    def _export(self, formats: Sequence[str]) -> None:
+        def work() -> None:
+            with self._lock:
+                try:
+                    self._settle()
+                    name = f"{export.slug(self._session.base.name)}_{self._chooser.value}"
+                    files = self._contents(export.target(name), formats)
+                    export.write(files)
+                    self._links.value = export.links_html(files)
+                    self._say(
+                        f"Wrote {len(files)} file{'s' if len(files) > 1 else ''} to {export.exports_folder()}"
+                    )
+                except Exception as error:
+                    self._fail(error)
+
+        LatestOnMain(work)()
+
+    def _contents(self, stem: Path, formats: Sequence[str]) -> dict[Path, bytes]:
+        unknown = [f for f in formats if f not in FORMATS]
+        if unknown or not formats:
+            raise ValueError(f"formats must be some of {', '.join(FORMATS)}, got {list(formats)!r}")
+        chart = self.chart
+        files: dict[Path, bytes] = {}
+        for format in formats:
+            if format == "csv":
+                files[Path(f"{stem}_table.csv")] = _csv(self.table)
+                files[Path(f"{stem}_rows.csv")] = _csv(self.result)
+            elif format == "json":
+                data = export.document(self._session.base, self.settings, stem.absolute().parent)
+                files[Path(f"{stem}.json")] = export.to_json(data).encode("utf-8")
+            else:
+                dpi = 200 if format == "png" else 100
+                files[Path(f"{stem}.{format}")] = chart.to_bytes(format, dpi=dpi)
+        return files
+
+    def _toggle_code(self) -> None:
+        self._listing_open = not self._listing_open
+        self._listing.value = self._listing_html() if self._listing_open else ""
+
+    def _listing_html(self) -> str:
+        return f'<pre tabindex="0" aria-label="Python code">{html.escape(self.code())}</pre>'
+
+    # ------------------------------------------------------------------ small things
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        before, self._muted = self._muted, True
+        try:
+            yield
+        finally:
+            self._muted = before
+
+    def _control(self, name: str) -> Any:
+        if name not in self._controls:
+            raise ValueError(f"no setting {name!r}; there are: {', '.join(self._controls)}")
+        return self._controls[name]
+
+    def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """``weight={"chat": 3}`` as ``weight_chat=3``; every name known."""
+        flat: dict[str, Any] = {}
+        for name, value in values.items():
+            inner = (
+                {f"{name}_{k}": v for k, v in value.items()} if isinstance(value, Mapping) else {name: value}
+            )
+            flat |= inner
+        for name in flat:
+            self._control(name)
+        return flat
+
+
+class _Chart:
+    """The chart chooser as a setting."""
+
+    def __init__(self, chooser: Any) -> None:
+        self._chooser = chooser
+
+    @property
+    def value(self) -> str:
+        return str(self._chooser.value)
+
+    @value.setter
+    def value(self, name: str) -> None:
+        self._chooser.value = chart_named(name).name
+
+
+def open_source(source: Any, columns: Mapping[str, Any]) -> Scenario:
+    """A Scenario from whatever names one. Raises ValueError (ScenarioError, TraceError), TypeError."""
+    if isinstance(source, Scenario):
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(
+            f"source must be a Scenario, a scenario's name or file, or a log's file, got {source!r}"
+        )
+    if str(source).lower().endswith(".csv"):
+        return Scenario.from_log(source, **columns)
+    return Scenario.load(source)
+
+
+def shipped() -> dict[str, Source]:
+    """The scenarios and logs that come with fairq."""
+    found: dict[str, Source] = {name: name for name in data_names("scenarios", ".yaml")}
+    return found | {f"log: {name}": data_path(f"logs/{name}.csv") for name in data_names("logs", ".csv")}
+
+
+def _later(delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
+    """On the kernel's main loop, when it has time."""
+    loop = main_loop()
+    assert loop is not None
+    loop.call_later(delay_s, call, *arguments)
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    # One line end on every system, so that the bytes are the same.
+    return table.to_csv(index=False, lineterminator="\n").encode("utf-8")

@@ -1,0 +1,176 @@
+"""The lab without its widgets: a scenario, what was turned, the runs, and the numbers to draw."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fairq.lab.charts import View
+from fairq.lab.runs import Plan, Runs, plan
+from fairq.lab.settings import Setting, applied, changes, settings_of
+from fairq.lab.summary import combine, labelled, run_numbers
+from fairq.plots import OTHERS, TenantStyle, tenant_styles, top_tenants
+from fairq.scenario import Scenario
+
+CONFIDENT = 10
+"""Runs behind a settled picture."""
+POOLED = ["tenant", "status", "cost_estimate", "wait", "ttft", "latency"]
+QUICK = 3
+"""Runs behind a picture while a slider moves: the fewest that give a usable interval."""
+
+
+class Session:
+    """Everything between a change and a picture. Not thread-safe: the lab holds its lock.
+
+    Attributes
+    ----------
+    base : the scenario as it was opened. settings : what may be turned in it.
+    seconds : how long the last steps took: ``simulate``, and how many runs were ``made`` and ``kept``.
+    """
+
+    def __init__(self, scenario: Scenario, runs: Runs | None = None) -> None:
+        self.base = scenario
+        self.settings: list[Setting] = settings_of(scenario)
+        self.runs = runs or Runs()
+        self.replay = scenario.log is not None
+        self._plans: dict[tuple[float, ...], Plan] = {}
+        self._numbers: dict[Any, dict[str, dict[str, float]]] = {}
+        self._named: dict[str, list[str]] = {}
+        self.seconds = {"simulate": 0.0, "made": 0.0, "kept": 0.0}
+
+    def plan(self, values: Mapping[str, Any]) -> Plan:
+        """The scenario with what was turned in place, taken apart. Raises ScenarioError."""
+        turned = tuple(values.get(s.name, s.default) for s in self.settings)
+        if turned not in self._plans:
+            if len(self._plans) > 64:
+                self._plans.clear()
+            self._plans[turned] = plan(applied(self.base, self.settings, values))
+        return self._plans[turned]
+
+    def changes(self, values: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], float], dict[str, float]]:
+        return changes(self.settings, values)
+
+    def missing(self, plan: Plan, policies: Sequence[str], replications: int) -> list[tuple[str, int]]:
+        """The runs still to be made, first every policy's first run, then the second, and so on."""
+        return [
+            (policy, r)
+            for r in range(replications)
+            for policy in policies
+            if not self.runs.has(plan, policy, r)
+        ]
+
+    def ready(self, plan: Plan, policies: Sequence[str], most: int) -> int:
+        """How many replications every policy has, counted from the first."""
+        missing = self.missing(plan, policies, most)
+        return missing[0][1] if missing else most
+
+    def simulate(
+        self,
+        plan: Plan,
+        policies: Sequence[str],
+        replications: int,
+        progress: Callable[[float], None] = lambda part: None,
+    ) -> None:
+        """Make the missing runs. ``progress(part)`` hears 0 … 1 and may raise to stop."""
+        todo = self.missing(plan, policies, replications)
+        began = time.perf_counter()
+        for i, (policy, r) in enumerate(todo):
+            progress(i / len(todo))
+            self.runs.run(plan, policy, r, progress=_within(progress, i, len(todo)))
+        self.seconds = {
+            "simulate": time.perf_counter() - began,
+            "made": float(len(todo)),
+            "kept": float(len(policies) * replications - len(todo)),
+        }
+
+    def named(self, plan: Plan, policy: str, by: str) -> list[str]:
+        """The tenants (or groups) that keep their names, in the scenario's order.
+
+        Chosen once, so that no slider makes a tenant change its colour or vanish among the others.
+        """
+        if by not in self._named:
+            rows = labelled(self.runs.run(plan, policy, 0).requests, by, None)
+            workload = self.runs.workload(plan)
+            order = list(
+                dict.fromkeys(workload.group_of[t] if by == "group" else t for t in workload.group_of)
+            )
+            keep = set(top_tenants(rows))
+            self._named[by] = [name for name in order if name in keep]
+        return self._named[by]
+
+    def styles(self, plan: Plan, policy: str, by: str) -> dict[str, TenantStyle]:
+        return tenant_styles(self.named(plan, policy, by))
+
+    def table(self, plan: Plan, policies: Sequence[str], replications: int, by: str) -> pd.DataFrame:
+        """One row per (policy, tenant), see :func:`fairq.lab.summary.summary`."""
+        named = self.named(plan, policies[0], by)
+        rows: list[dict[str, Any]] = []
+        for policy in policies:
+            numbers = [self._run_numbers(plan, policy, r, by, named) for r in range(replications)]
+            rows += combine(policy, numbers, [*named, OTHERS])
+        return pd.DataFrame(rows)
+
+    def view(
+        self, plan: Plan, policies: Sequence[str], replications: int, choices: Mapping[str, Any]
+    ) -> View:
+        """What the charts draw from."""
+        by = choices["by"]
+        named = self.named(plan, policies[0], by)
+
+        def single() -> dict[str, pd.DataFrame]:
+            return {p: labelled(self.runs.run(plan, p, 0).requests, by, named) for p in policies}
+
+        def pooled() -> dict[str, pd.DataFrame]:
+            rows = {
+                p: [labelled(self.runs.run(plan, p, r).requests, by, named) for r in range(replications)]
+                for p in policies
+            }
+            return {p: pd.concat([r[POOLED] for r in each], ignore_index=True) for p, each in rows.items()}
+
+        return View(
+            table=self.table(plan, policies, replications, by),
+            pooled=pooled,
+            single=single,
+            styles=tenant_styles(named),
+            choices=choices,
+            slots=getattr(plan.scenario.engine_spec, "slots", None),
+            note=self.note(plan),
+        )
+
+    def note(self, plan: Plan) -> str:
+        """Which scenario, in the chart's subtitle."""
+        name = plan.scenario.name.replace("_", " ")
+        return f"Replay of {name}." if self.replay else f"Scenario: {name}, seed {plan.scenario.seed}."
+
+    def rows(self, plan: Plan, policies: Sequence[str], replications: int) -> pd.DataFrame:
+        """Every request of every run, with ``policy`` and ``replication`` in front."""
+        frames = []
+        for policy in policies:
+            for r in range(replications):
+                rows = self.runs.run(plan, policy, r).requests.copy()
+                rows.insert(0, "replication", r)
+                rows.insert(0, "policy", policy)
+                frames.append(rows)
+        return pd.concat(frames, ignore_index=True)
+
+    def _run_numbers(
+        self, plan: Plan, policy: str, r: int, by: str, named: Sequence[str]
+    ) -> dict[str, dict[str, float]]:
+        key = (plan.key(policy, r), by)
+        if key not in self._numbers:
+            if len(self._numbers) > 4000:
+                self._numbers.clear()
+            self._numbers[key] = run_numbers(labelled(self.runs.run(plan, policy, r).requests, by, named))
+        return self._numbers[key]
+
+
+def _within(progress: Callable[[float], None], done: int, of: int) -> Callable[..., None]:
+    """The progress of one run (requests finished, expected) as a part 0 … 1 of all the runs."""
+
+    def inner(finished: int, expected: int) -> None:
+        progress((done + min(finished / max(expected, 1), 1.0)) / of)
+
+    return inner

@@ -1,0 +1,293 @@
+"""What can be turned in the lab, read off a scenario. Pure data: no widgets here.
+
+Each provider looks at a scenario and answers with the settings that make sense for it; a new kind of control
+is one provider in :data:`PROVIDERS`. A setting that is left at its default changes nothing, so a lab whose
+knobs are untouched runs the scenario as it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairq.scenario import Scenario
+
+Path = tuple[str, ...]
+
+MOST_WEIGHTS = 8
+"""Weight knobs shown for one scenario; a log may have hundreds of tenants."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One number that a reader may turn.
+
+    ``paths``: the places in the scenario's data that take the value; ``factor``: "load" or "burst" instead.
+    ``choices``: values of the slider; else it runs from ``slide[0]`` to ``slide[1]`` in steps of ``step``.
+    """
+
+    name: str
+    label: str
+    tooltip: str
+    section: str
+    default: float
+    low: float
+    high: float
+    step: float = 1
+    choices: Sequence[float] | None = None
+    slide: tuple[float, float] | None = None
+    paths: tuple[Path, ...] = ()
+    factor: str | None = None
+
+
+ASKS, NEXT, SERVES = "Who asks", "Who goes next", "What serves"
+QUANTA = (1, 10, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 50_000, 1_000_000)
+AGES = (0, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 86_400)
+
+
+def load_and_burst(scenario: Scenario) -> list[Setting]:
+    found = [
+        Setting(
+            "load",
+            "Load ×",
+            "Steady demand, times this factor: rates, workers, a log's density",
+            ASKS,
+            1.0,
+            0.05,
+            20.0,
+            0.05,
+            slide=(0.1, 3.0),
+            factor="load",
+        )
+    ]
+    bursty = any(spec.arrivals.grows_with_burst for spec in scenario.tenants.values())
+    if bursty:
+        found.append(
+            Setting(
+                "burst",
+                "Burst size ×",
+                "Size of dumps and on-off bursts, times this factor",
+                ASKS,
+                1.0,
+                0.05,
+                20.0,
+                0.05,
+                slide=(0.1, 3.0),
+                factor="burst",
+            )
+        )
+    return found
+
+
+def weights(scenario: Scenario) -> list[Setting]:
+    if not any(True for _ in specs(scenario, "weighted")):
+        return []
+    if scenario.log is None:
+        places = {
+            group: (("tenants", group, "weight"), spec.weight) for group, spec in scenario.tenants.items()
+        }
+    else:
+        given = scenario.workload().weights
+        places = {name: (("log", "weights", name), weight) for name, weight in given.items()}
+    return [
+        Setting(
+            f"weight_{name}",
+            f"Weight: {name}",
+            f"How much service {name} is owed, relative to the others",
+            NEXT,
+            float(value),
+            0.01,
+            1000.0,
+            0.5,
+            slide=(0.5, 16.0),
+            paths=(path,),
+        )
+        for name, (path, value) in list(places.items())[:MOST_WEIGHTS]
+    ]
+
+
+def quantum(scenario: Scenario) -> list[Setting]:
+    found = [(path, spec["quantum"]) for path, spec in specs(scenario, "drr")]
+    if not found:
+        return []
+    return [
+        Setting(
+            "quantum",
+            "Quantum (tokens)",
+            "Tokens a tenant of weight 1 earns on each visit of the round (DRR)",
+            NEXT,
+            _number(found[0][1]),
+            1,
+            10_000_000,
+            choices=QUANTA,
+            paths=tuple((*path, "quantum") for path, _ in found),
+        )
+    ]
+
+
+def ageing(scenario: Scenario) -> list[Setting]:
+    found = [
+        (path, spec["ageing_s"]) for path, spec in specs(scenario, "priority") if spec["ageing_s"] is not None
+    ]
+    if not found:
+        return []
+    return [
+        Setting(
+            "ageing",
+            "Ageing (s/level)",
+            "Seconds of waiting that are worth one priority level; 0 is FIFO",
+            NEXT,
+            float(found[0][1]),
+            0,
+            1_000_000,
+            choices=AGES,
+            paths=tuple((*path, "ageing_s") for path, _ in found),
+        )
+    ]
+
+
+def caps(scenario: Scenario) -> list[Setting]:
+    settings: list[Setting] = []
+    defaults = [
+        (path, spec["default"]) for path, spec in specs(scenario, "caps") if spec.get("default") is not None
+    ]
+    if defaults:
+        settings.append(
+            Setting(
+                "cap",
+                "Cap per key",
+                "How many requests of one API key may be in service at once",
+                NEXT,
+                int(defaults[0][1]),
+                0,
+                10_000,
+                slide=(1, 16),
+                paths=tuple((*p, "default") for p, _ in defaults),
+            )
+        )
+    groups: dict[str, list[tuple[Path, int]]] = {}
+    for path, spec in specs(scenario, "caps"):
+        for name, group in spec.get("groups", {}).items():
+            if group["limit"] is not None:
+                groups.setdefault(name, []).append(((*path, "groups", name, "limit"), int(group["limit"])))
+    for name, places in groups.items():
+        settings.append(
+            Setting(
+                f"cap_{name}",
+                f"Cap: {name}",
+                f"How many requests of the group {name} may be in service at once",
+                NEXT,
+                places[0][1],
+                0,
+                10_000,
+                slide=(1, 16),
+                paths=tuple(path for path, _ in places),
+            )
+        )
+    return settings
+
+
+def slots(scenario: Scenario) -> list[Setting]:
+    engine = scenario.data().get("engine", {"kind": "slots", "slots": 8})
+    if engine.get("kind") != "slots":
+        return []
+    return [
+        Setting(
+            "slots",
+            "Slots",
+            "How many requests the engine serves at once",
+            SERVES,
+            int(engine.get("slots", 8)),
+            1,
+            4096,
+            slide=(1, 32),
+            paths=(("engine", "slots"),),
+        )
+    ]
+
+
+def seed(scenario: Scenario) -> list[Setting]:
+    if scenario.log is not None:
+        return []
+    return [
+        Setting(
+            "seed",
+            "Seed",
+            "Another seed draws other requests from the same description",
+            ASKS,
+            int(scenario.seed),
+            0,
+            2**31 - 1,
+            slide=(0, 50),
+            paths=(("seed",),),
+        )
+    ]
+
+
+PROVIDERS: tuple[Callable[[Scenario], list[Setting]], ...] = (
+    load_and_burst,
+    seed,
+    weights,
+    quantum,
+    ageing,
+    caps,
+    slots,
+)
+
+WEIGHTLESS = {"fifo", "priority", "caps"}
+"""Policies in whose order weights play no part. One that is not known here is taken to depend on them."""
+
+
+def settings_of(scenario: Scenario) -> list[Setting]:
+    """Every setting of a scenario, in the order they are shown."""
+    return [setting for provider in PROVIDERS for setting in provider(scenario)]
+
+
+def specs(scenario: Scenario, kind: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The policies of one kind (or "weighted") in the data, wrapped ones too, each with its path."""
+    for name, data in scenario.data()["policies"].items():
+        for path, spec in _nested(("policies", name), data):
+            if spec["policy"] == kind or (kind == "weighted" and spec["policy"] not in WEIGHTLESS):
+                yield path, spec
+
+
+def _nested(path: Path, data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    if "policy" in data:
+        yield path, data
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _nested((*path, name), value)
+
+
+def weighted(policy: Mapping[str, Any]) -> bool:
+    """True when a policy's order may depend on weights."""
+    return any(spec["policy"] not in WEIGHTLESS for _, spec in _nested((), policy))
+
+
+def changes(
+    settings: Sequence[Setting], values: Mapping[str, float]
+) -> tuple[dict[Path, float], dict[str, float]]:
+    """What the turned settings change: places in the data with their values, and the factors."""
+    places: dict[Path, float] = {}
+    factors: dict[str, float] = {}
+    for setting in settings:
+        value = values.get(setting.name, setting.default)
+        if value == setting.default:
+            continue
+        if setting.factor is not None:
+            factors[setting.factor] = value
+        for path in setting.paths:
+            places[path] = value
+    return places, factors
+
+
+def applied(scenario: Scenario, settings: Sequence[Setting], values: Mapping[str, float]) -> Scenario:
+    """The scenario with the turned settings in place. Raises ScenarioError."""
+    places, factors = changes(settings, values)
+    moved: dict[str | Sequence[str], float] = dict(places.items())
+    return scenario.with_(moved, **factors) if places or factors else scenario
+
+
+def _number(value: Any) -> float:
+    return int(value) if float(value).is_integer() else float(value)

@@ -1,0 +1,81 @@
+"""The chart's numbers as an HTML table, readable by a screen reader."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from fairq.plots import TenantStyle, number
+from fairq.plots.style import plus_minus
+
+CSS = """
+.fairq-lab .fairq-table{overflow:auto;max-height:340px;line-height:1.35;font-size:12.5px}
+.fairq-lab .fairq-table table{border-collapse:collapse}
+.fairq-lab .fairq-table caption{text-align:left;padding:2px 0 4px;font-weight:600}
+.fairq-lab .fairq-table th,.fairq-lab .fairq-table td{padding:2px 12px 2px 0;text-align:right;
+  white-space:nowrap;font-variant-numeric:tabular-nums}
+.fairq-lab .fairq-table thead th{border-bottom:1px solid #9AA5AE}
+.fairq-lab .fairq-table .fairq-name{text-align:left}
+.fairq-lab .fairq-table tr.fairq-first th,.fairq-lab .fairq-table tr.fairq-first td{
+  border-top:1px solid #D9DEE3}
+.fairq-lab .fairq-swatch{display:inline-block;width:.7em;height:.7em;margin-right:.5em}
+"""
+
+
+def table_html(table: pd.DataFrame, measure: str, styles: Mapping[str, TenantStyle]) -> str:
+    """A row per tenant and policy: counts, p50 and p99 with their intervals, tokens served.
+
+    ``table``: see :func:`fairq.lab.summary.summary`; seconds.
+    """
+    runs = int(table["runs"].max())
+    each = " per run" if runs > 1 else ""
+    names = ("Tenant", "Policy")
+    heads = (
+        f"Finished{each}",
+        f"Not served{each}",
+        f"{measure} p50 (s)",
+        f"{measure} p99 (s)",
+        f"Tokens{each}",
+    )
+    top = "".join(f'<th scope="col" class="fairq-name">{head}</th>' for head in names)
+    top += "".join(f'<th scope="col">{head}</th>' for head in heads)
+    body = []
+    for tenant in dict.fromkeys(table["tenant"]):
+        for i, row in enumerate(table[table["tenant"] == tenant].to_dict("records")):
+            body.append(_row(row, measure, runs, styles[tenant].color, first=i == 0))
+    how = f"mean of {runs} runs ± half of the 95 % interval" if runs > 1 else "one run, no interval"
+    return (
+        f'<div class="fairq-table"><table><caption>The same numbers ({how})</caption>'
+        f"<thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _row(row: Mapping[Any, Any], measure: str, runs: int, color: str, *, first: bool) -> str:
+    swatch = f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
+    name = swatch + escape(str(row["tenant"])) if first else ""
+    values = (
+        number(row["n"] / runs),
+        number((row["unfinished"] + row["cancelled"] + row["refused"]) / runs),
+        _seconds(row, measure, "p50"),
+        _seconds(row, measure, "p99"),
+        number(row["tokens"]),
+    )
+    return (
+        f'<tr class="{"fairq-first" if first else ""}"><th scope="row" class="fairq-name">{name}</th>'
+        f'<td class="fairq-name">{escape(str(row["policy"]))}</td>'
+        + "".join(f"<td>{value}</td>" for value in values)
+        + "</tr>"
+    )
+
+
+def _seconds(row: Mapping[Any, Any], measure: str, quantile: str) -> str:
+    value, low, high = (float(row[f"{measure}_{quantile}{end}"]) for end in ("", "_low", "_high"))
+    if not math.isfinite(value):
+        return "too few" if row["n"] > 0 else "–"
+    if math.isfinite(low) and math.isfinite(high) and high > low:
+        return plus_minus(value, (high - low) / 2)
+    return number(value)
