@@ -25,7 +25,7 @@ from typing import Any
 
 from fairq.policies.base import Eligible, check_number
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Entry, Gate, TenantLines
+from fairq.policies.lines import Gate, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
@@ -115,14 +115,16 @@ class DRR(Fair[_Tenant]):
         # The plain ring at full speed: nobody is held or late and the tenant has one key. Everything
         # else, and every change of the books but the plain one, takes the general way below.
         state: _Tenant | None = self._pool.top() if eligible is None else None
-        if state is None or state.line is None or len(state.line.queue) < 2 or state.line.ghosts:
+        if state is None or state.line is None or state.line.ghosts:
             return super().get(eligible, now)
         queue, rank = state.line.queue, state.entry[0]
         request: Request = queue[0][2]
         cost = request.cost
         if not state.open or state.deficit < cost:
             last = self._turn
-            if rank < (self._round, self._place) or state.owed or state.open or rank[2] != RING:
+            if rank < (self._round, self._place) or state.owed or rank[2] != RING:
+                return super().get(eligible, now)
+            if state.open and last is not state:
                 return super().get(eligible, now)
             if last is not state and last is not None and last.open:
                 if last.owed or last.ahead <= self._round or last.line is None:
@@ -140,6 +142,10 @@ class DRR(Fair[_Tenant]):
         queue.popleft()
         state.waiting -= 1
         state.deficit = deficit = state.deficit - cost
+        if not queue:
+            self._pool.remove(state)
+            self._left(state)
+            return request
         cost = queue[0][2].cost
         if deficit < cost:
             visits = 1 if cost - deficit <= state.gain else self._visits(state, cost)
@@ -260,13 +266,11 @@ class DRR(Fair[_Tenant]):
 
     def _adjust(self, state: _Tenant, difference: Number) -> None:
         state.deficit -= difference
-        if not state.waiting:
-            self._forfeit(state)
+        if not state.waiting and state.deficit > 0:
+            state.deficit = 0  # an empty line keeps its debt and no credit
 
-    def _forfeit(self, state: _Tenant) -> None:
-        """An empty line keeps its debt and no credit; without a debt the account is closed."""
-        if state.deficit >= 0:
-            del self._tenants[state.name]
+    def _blank(self, state: _Tenant) -> bool:
+        return bool(state.deficit == 0)
 
     # -- the ring -------------------------------------------------------------------------------
 
@@ -295,7 +299,8 @@ class DRR(Fair[_Tenant]):
         if self._turn is state:
             self._turn = None
         state.open = False
-        self._forfeit(state)
+        if state.deficit > 0:
+            state.deficit = 0
 
     def _link(self, before: _Tenant | None, to: str, after: _Tenant | None, back: str) -> None:
         if before is None:
@@ -319,7 +324,7 @@ class DRR(Fair[_Tenant]):
         before = self._tenants.get(cut.before)
         self._place = cut.place if turn_is_on else before.place if before else -1
         for state in self._tenants.values():
-            if state.waiting and state.entry is not None:
+            if state.entry is not None:
                 self._pool.place(state, self._floor(state))
 
     # -- explaining -----------------------------------------------------------------------------

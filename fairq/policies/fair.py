@@ -24,6 +24,7 @@ class Fair(Queue, Generic[T]):
         self._weights = check_weights(weights)
         self._tenants: dict[str, T] = {}
         self._pool = Pool()
+        self._kept = 1024  # accounts there may be, twice over, before the idle ones are closed
 
     def weight(self, tenant: str) -> Number:
         """The tenant's weight."""
@@ -49,17 +50,16 @@ class Fair(Queue, Generic[T]):
         state = self._tenants.get(name)
         if state is None:
             state = self._tenants[name] = self._new(name)
-        line = state.line
-        if line is not None and line.key == request.key and line.queue[-1] < entry:
+        if not state.waiting:
+            state.push(entry)
+            self._join(state)
+        elif (line := state.line) is not None and line.key == request.key and line.queue[-1] < entry:
             line.queue.append(entry)  # behind its head: nothing else changes
             state.waiting += 1
             return entry
-        if state.waiting:
+        else:
             self._catch_up(state)
             state.push(entry)
-        else:
-            state.push(entry)
-            self._join(state)
         self._pool.place(state, self._floor(state))
         return entry
 
@@ -95,7 +95,19 @@ class Fair(Queue, Generic[T]):
             self._pool.place(state, self._floor(state))
         else:
             self._pool.remove(state)
-            self._emptied(state)
+            self._left(state)
+
+    def _left(self, state: T) -> None:
+        self._emptied(state)
+        if len(self._tenants) > 2 * self._kept:
+            self._close_accounts()
+
+    def _close_accounts(self) -> None:
+        """Forget the tenants that have nothing waiting and nothing to remember, in bulk."""
+        self._tenants = {
+            name: state for name, state in self._tenants.items() if state.waiting or not self._blank(state)
+        }
+        self._kept = max(1024, len(self._tenants))
 
     def _true_up(self, request: Request, difference: Number) -> None:
         name = request.tenant
@@ -113,6 +125,10 @@ class Fair(Queue, Generic[T]):
     @abstractmethod
     def _new(self, name: str) -> T:
         """The account of a tenant not seen before, or forgotten."""
+
+    @abstractmethod
+    def _blank(self, state: T) -> bool:
+        """True when an idle account says no more than a new one would."""
 
     @abstractmethod
     def _floor(self, state: T) -> Any:

@@ -165,6 +165,8 @@ class Pool:
         return ready
 
     def _take(self, member: Member) -> None:
+        if self._ready and self._ready[0] is member.entry:
+            heappop(self._ready)
         member.entry = None
         member.lots = NOWHERE
         self._size -= 1
@@ -197,23 +199,20 @@ class Pool:
         heaps = [self._refill(), *self._lots.values()]
         for heap in heaps:
             _drop_stale(heap)
-        heap = _least(heaps)
-        return None if heap is None else heap[0][0]
+        least = _least(heaps)
+        return None if least is None else least[0][0]
 
     def top(self) -> Any:
         """The first member when that takes no search: nothing is held, and its rank is exact."""
         if self._lots:
             return None
         ready, tail = self._ready, self._tail
-        if not ready:
-            if not tail:
+        if not ready or ready[0][2].entry is not ready[0] or (tail and tail[0] < ready[0]):
+            ready = self._refill()
+            if not ready:
                 return None
-            ready.append(tail.popleft())
-        entry = ready[0]
-        first = entry[2]
-        if first.entry is not entry or not first.exact or (tail and tail[0] < entry):
-            return None
-        return first
+        first = ready[0][2]
+        return first if first.exact else None
 
     def best(self, gate: Gate | None) -> Any:
         """The member of the smallest rank that may run, or ``None``. No visible change."""
@@ -221,13 +220,8 @@ class Pool:
             if self._lots:
                 for hold in list(self._lots):
                     self._release(hold)
-            ready = self._ready
-            if not ready or ready[0][2].entry is not ready[0] or (self._tail and self._tail[0] < ready[0]):
-                ready = self._refill()
-                if not ready:
-                    return None
-            first = ready[0][2]
-            if first.exact:
+            first = self.top()
+            if first is not None or not self._ready:
                 return first
         found = self._search(gate)
         return found.pool.best(gate) if isinstance(found, Bundle) else found
@@ -396,7 +390,7 @@ class TenantLines(Member):
         super().__init__()
         self.name = name
         self.waiting = 0
-        self.line: Line | None = None  # its one line; None while it has several keys, or none
+        self.line: Line | None = None  # its one line, maybe empty; None while it has several
         self._waiting = waiting
         self._cover_of = cover_of
         self._lines: dict[str, Line] = {}
@@ -406,15 +400,15 @@ class TenantLines(Member):
         key = entry[-1].key
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = Line(key, self._waiting, self._cover_of(key))
             if self.line is not None:
                 self._part(self.line)
+            line = self._lines[key] = Line(key, self._waiting, self._cover_of(key))
+            if len(self._lines) == 1:
+                self._unite(line)
         line.push(entry)
         self.waiting += 1
         if self._pool is not None:
             self._pool.place(line, line.queue[0][:-1])
-        elif self.line is None:
-            self._unite(line)
 
     def pop(self, request: Request) -> None:
         """Take away the head of a key, which was handed out."""
@@ -430,24 +424,26 @@ class TenantLines(Member):
 
     def _settle(self, line: Line) -> None:
         self.waiting -= 1
-        if not line.queue:
-            del self._lines[line.key]
         if self._pool is None:
-            self.line = line if line.queue else None
-        elif line.queue:
+            return
+        if line.queue:
             self._pool.place(line, line.queue[0][:-1])
-        else:
-            self._pool.remove(line)
-            if len(self._lines) == 1:
-                (last,) = self._lines.values()
-                self._pool.remove(last)
-                self._unite(last)
+            return
+        self._pool.remove(line)
+        del self._lines[line.key]
+        if len(self._lines) == 1:
+            (last,) = self._lines.values()
+            self._pool.remove(last)
+            self._unite(last)
 
     def _unite(self, line: Line) -> None:
         self._pool, self.line, self.exact, self.cover = None, line, True, line.cover
 
     def _part(self, line: Line) -> None:
         """It has a second key: which of them goes depends on who may run."""
+        if not line.queue:
+            del self._lines[line.key]
+            return
         self._pool, self.line, self.exact, self.cover = Pool(), None, False, ()
         self._pool.place(line, line.queue[0][:-1])
 
@@ -455,6 +451,8 @@ class TenantLines(Member):
         """The earliest request among the keys that may run, or ``None``."""
         line = self.line
         if line is not None:
+            if not line.queue:
+                return None
             if gate is None or gate.blocker(line.key) is None:
                 return line.queue[0][-1]  # type: ignore[no-any-return]
             return None
