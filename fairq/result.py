@@ -68,8 +68,10 @@ class Result:
     @cached_property
     def requests(self) -> pd.DataFrame:
         rows = self.all_requests
-        early = (rows["arrival"] < self.warmup).to_numpy(dtype=bool)
-        return rows[~early].reset_index(drop=True) if early.any() else rows
+        if not self.warmup:
+            return rows
+        late = (rows["arrival"] >= self.warmup).to_numpy(dtype=bool)
+        return rows[late].reset_index(drop=True)
 
     @cached_property
     def queue(self) -> pd.DataFrame:
