@@ -20,14 +20,14 @@ WORK_CONSERVING = {
 }
 
 
-def draw_requests(draw, service=None, arrival=st.integers(0, 30)):
+def draw_requests(draw, service=None):
     return [
         Request(
             draw(st.sampled_from("abc")),
             draw(st.integers(1, 5)),
             id=n,
             priority=draw(st.integers(0, 2)),
-            arrival=Fraction(draw(arrival), 3),
+            arrival=Fraction(draw(st.integers(0, 30)), 3),
             service=Fraction(draw(st.integers(0, 7)), 7) if service is None else service,
         )
         for n in range(draw(st.integers(1, 30)))
@@ -92,9 +92,6 @@ def test_nobody_is_lost_and_no_slot_idles(data, slots, policy):
 
 class Everyone:
     """40 requests a second for three tenants, sizes in tokens."""
-
-    group_of = {"a": "chat", "b": "chat", "c": "batch"}
-    weights = {"a": 1, "b": 2, "c": 1}
 
     def requests(self, seed, replication=0):
         rng = np.random.default_rng([seed, replication])

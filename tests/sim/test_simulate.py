@@ -171,9 +171,7 @@ def test_patience_per_tenant_and_per_request():
 def test_a_used_policy_or_engine_is_refused():
     policy, engine = FIFO(), SlotEngine(1)
     simulate([ask(0)], policy, engine)
-    with pytest.raises(
-        ValueError, match="this one was used: <fairq.policies.fifo.FIFO|this one was used: FIFO"
-    ):
+    with pytest.raises(ValueError, match="a policy serves one run"):
         simulate([ask(0)], policy, SlotEngine(1))
     with pytest.raises(ValueError, match="this one was used: SlotEngine"):
         simulate([ask(0)], FIFO(), engine)
@@ -219,7 +217,7 @@ def test_settings_are_checked(field, bad):
 
 @pytest.mark.parametrize("bad", [-1, 1.5, True, {"a": -2}])
 def test_line_limits_are_checked(bad):
-    with pytest.raises(ValueError, match="line_limit of .* must be a whole number >= 0"):
+    with pytest.raises(ValueError, match=r"line_limit of .* must be a whole number >= 0"):
         simulate([ask(0)], FIFO(), SlotEngine(1), line_limit=bad)
 
 
@@ -265,8 +263,9 @@ def test_a_policy_that_orders_by_time_is_told_the_time():
 
 def test_groups_weights_and_empty_ids_come_from_the_workload():
     class Two:
-        group_of = {"a-1": "a"}
-        weights = {"a-1": 2}
+        def __init__(self):
+            self.group_of = {"a-1": "a"}
+            self.weights = {"a-1": 2}
 
         def requests(self, seed, replication=0):
             return [ask(seed, tenant="a-1"), ask(replication, tenant="b", key="k", conversation=7)]
