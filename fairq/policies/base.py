@@ -277,6 +277,11 @@ class Queue(Policy):
             raise ValueError(f"{verb} for a request that is not running here: {request!r}") from None
 
 
+def show(value: Any) -> str:
+    """A number for a sentence: short, and exact for fractions (which have no ``:g`` before 3.12)."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def check_number(field: str, value: Any, *, least: Number = 0, above: bool = False) -> Any:
     """A finite number >= least (or > least); otherwise a ``ValueError`` that names the field."""
     sign = ">" if above else ">="

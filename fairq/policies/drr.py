@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairq.policies.base import Eligible, check_number
+from fairq.policies.base import Eligible, check_number, show
 from fairq.policies.fair import Fair
 from fairq.policies.lines import Gate, TenantLines
 from fairq.request import Number, Request
@@ -355,7 +355,7 @@ class DRR(Fair[_Tenant]):
         state = self._tenants[request.tenant]
         cost, name = request.cost, request.tenant
         if state.open and state.deficit >= cost:
-            left = f"its deficit {state.deficit:g} covers the cost {cost:g}"
+            left = f"its deficit {show(state.deficit)} covers the cost {show(cost)}"
             return f"{name}'s visit of round {state.turn[0]} goes on: {left}."
         visits, when = self._visits(state, cost), self._when(state, cost)
         total = state.deficit + visits * state.gain
@@ -363,6 +363,6 @@ class DRR(Fair[_Tenant]):
         late = when[2] != RING or when[0] <= self._passed(state)
         note = " It makes up a visit that a cap made it miss." if late else ""
         return (
-            f"{name}'s turn in round {when[0]}: deficit {state.deficit:g} + {turns} of "
-            f"{state.gain:g} = {total:g} covers the cost {cost:g}.{note}"
+            f"{name}'s turn in round {when[0]}: deficit {show(state.deficit)} + {turns} of "
+            f"{show(state.gain)} = {show(total)} covers the cost {show(cost)}.{note}"
         )

@@ -5,6 +5,7 @@ Source: Erlang, "Sandsynlighedsregning og Telefonsamtaler" (1909), for the waits
 
 from __future__ import annotations
 
+from fairq.policies.base import show
 from fairq.policies.ranked import Ranked
 from fairq.request import Number, Request
 
@@ -19,5 +20,7 @@ class FIFO(Ranked):
         return arrival
 
     def _why(self, request: Request, now: Number | None) -> str:
-        when = "is first in line" if request.arrival is None else f"arrived first, at {request.arrival:g} s"
+        when = (
+            "is first in line" if request.arrival is None else f"arrived first, at {show(request.arrival)} s"
+        )
         return f"{request.tenant}'s request {when}."

@@ -133,8 +133,8 @@ class Pool:
         old = member.entry
         if old is None:
             self._size += 1
-        elif old[0] == rank:
-            return
+        elif old[0] == rank and not member.lots:
+            return  # one in a lot is looked at anew: it may have got a key that is not held
         self._serial = serial = self._serial + 1
         member.entry = entry = (rank, serial, member)
         if member.lots:

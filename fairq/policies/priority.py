@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairq.policies.base import check_number
+from fairq.policies.base import check_number, show
 from fairq.policies.ranked import Ranked
 from fairq.request import Number, Request
 
@@ -47,9 +47,11 @@ class Priority(Ranked):
 
     def _why(self, request: Request, now: Number | None) -> str:
         if self.ageing is None:
-            return f"{request.tenant}'s request has the most urgent level that waits, {request.priority:g}."
+            return (
+                f"{request.tenant}'s request has the most urgent level that waits, {show(request.priority)}."
+            )
         rank = self._rank(request, request.arrival)
         return (
             f"{request.tenant}'s request has the smallest arrival + ageing·level: "
-            f"{request.arrival:g} + {self.ageing:g}·{request.priority:g} = {rank:g} s."
+            f"{show(request.arrival)} + {show(self.ageing)}·{show(request.priority)} = {show(rank)} s."
         )
