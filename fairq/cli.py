@@ -38,7 +38,7 @@ def _root() -> None:
     """Fair queues for a shared GPU: see why a queue went bad, and what a fair one does."""
 
 
-for _module in sorted(module.name for module in iter_modules(commands.__path__)):
+for _module in sorted(m.name for m in iter_modules(commands.__path__) if not m.name.startswith("_")):
     import_module(f"fairq.commands.{_module}").register(app)
 
 

@@ -92,7 +92,10 @@ def _download(trace: Public, folder: Path) -> Path:
         typer.echo(f"fairq: {trace.address} could not be downloaded ({reason}); see `--from FILE`", err=True)
         raise typer.Exit(1) from None
     except ValueError as error:
-        raise InputError(f"{trace.address}: wrong checksum, nothing was kept: {error}") from None
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{trace.address}: wrong checksum for {trace.name}, nothing was kept: {reason}"
+        ) from None
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
     return Path(path)

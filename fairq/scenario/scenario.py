@@ -105,7 +105,9 @@ class Scenario:
     def data(self) -> dict[str, Any]:
         """Plain data that loads back to this scenario."""
         data: dict[str, Any] = self.spec.data()
-        return data
+        # An engine left out is named here, so that a path such as `engine.slots` leads somewhere.
+        engine = {"engine": self.spec.engine.data()}
+        return {name: (data | engine)[name] for name in ScenarioSpec.model_fields if name in data | engine}
 
     def yaml(self) -> str:
         """The scenario as the text of a file."""
@@ -184,6 +186,11 @@ class Scenario:
     @property
     def engine_spec(self) -> EngineSpec:
         return self.spec.engine
+
+    @property
+    def random(self) -> bool:
+        """Whether another replication would bring other requests (a log never does)."""
+        return any(tenant.random for tenant in self.tenants.values())
 
     def workload(self) -> Workload | Trace:
         """Who asks. Raises TraceError or ScenarioError for a log that cannot be read."""

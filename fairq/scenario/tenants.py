@@ -256,6 +256,18 @@ class TenantSpec(Spec):
             for name in self.names(group)
         ]
 
+    @property
+    def random(self) -> bool:
+        """Whether anything of it is drawn."""
+        sizes = [self.prompt_tokens, self.output_tokens, self.service_s]
+        if isinstance(self.arrivals, ClosedLoopSpec):
+            sizes.append(self.arrivals.think_s)
+        return (
+            not isinstance(self.arrivals, (DumpSpec, TimesSpec, ClosedLoopSpec))
+            or self.estimate.sigma > 0
+            or not all(size is None or isinstance(size, FixedSpec) for size in sizes)
+        )
+
     def problems(self, horizon_s: float) -> list[str]:
         """What no field shows alone: ``field: what is wrong, and the value``."""
         found = []

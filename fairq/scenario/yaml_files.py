@@ -41,9 +41,19 @@ def read_yaml(path: str | PathLike[str]) -> Any:
     """
     source = str(path)
     try:
-        data = yaml.load(Path(path).read_text(encoding="utf-8-sig"), Loader=_Loader)
+        text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ScenarioError(source, [f"is not UTF-8 text: {error.reason} at byte {error.start}"]) from None
+    data = parse_yaml(text, source)
+    if data is None:
+        raise ScenarioError(source, ["the file is empty"])
+    return data
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """The plain data of YAML text; ``source`` names it in errors. Raises ScenarioError."""
+    try:
+        return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -52,9 +62,6 @@ def read_yaml(path: str | PathLike[str]) -> Any:
         raise ScenarioError(source, [f"bad YAML: {' '.join(str(error).split())}"]) from None
     except RecursionError:
         raise ScenarioError(source, ["bad YAML: nested too deeply"]) from None
-    if data is None:
-        raise ScenarioError(source, ["the file is empty"])
-    return data
 
 
 def to_yaml(data: Any) -> str:

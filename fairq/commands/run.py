@@ -1,0 +1,265 @@
+"""``fairq run``: one scenario or log under several policies, as a table, CSV files and charts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairq.files import InputError, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fairq.commands._tables import Results
+    from fairq.scenario import Scenario
+
+MOST = 12
+"""Tenants of one policy shown in a terminal."""
+
+FORMATS = ("png", "svg", "pdf")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("run")(run)
+
+
+def run(
+    file: Annotated[
+        str, typer.Argument(help="A scenario file or shipped scenario (noisy_burst), or a CSV log.")
+    ],
+    policy: Annotated[
+        list[str] | None, typer.Option(help="Only this policy of the file (repeat for more).")
+    ] = None,
+    policy_file: Annotated[list[Path] | None, typer.Option(help="Also the policy in this YAML file.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the file's; for a log: of --tenants.")] = None,
+    replications: Annotated[
+        int | None,
+        typer.Option(min=1, help="Independent runs (default 10; 1 where nothing is random, such as a log)."),
+    ] = None,
+    load: Annotated[float, typer.Option(help="Times the steady demand.")] = 1.0,
+    burst: Annotated[float, typer.Option(help="Times the size of bursts.")] = 1.0,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field: engine.slots=4.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Rows: tenant or group.")] = "tenant",
+    all_rows: Annotated[bool, typer.Option("--all", help=f"Show more than {MOST} rows.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for CSV files, charts and the scenario.")] = None,
+    formats: Annotated[
+        list[str] | None, typer.Option("--format", help="Of the charts: png, svg, pdf (default png and svg).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    arrival: Annotated[str | None, typer.Option(help="Log: column of the arrival time.")] = None,
+    prompt_tokens: Annotated[str | None, typer.Option(help="Log: column of prompt tokens.")] = None,
+    output_tokens: Annotated[str | None, typer.Option(help="Log: column of output tokens.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Log: column of the tenant.")] = None,
+    tenants: Annotated[int | None, typer.Option(help="Log: draw that many tenants instead.")] = None,
+    zipf: Annotated[float | None, typer.Option(help="Log: tenant i has chance 1/i^zipf (default 1).")] = None,
+    key: Annotated[str | None, typer.Option(help="Log: column of the API key.")] = None,
+    priority: Annotated[str | None, typer.Option(help="Log: column of the priority level.")] = None,
+    time_unit: Annotated[str | None, typer.Option(help="Log: s, ms, us, ns or iso.")] = None,
+) -> None:
+    """Run a scenario or log under its policies: the same requests, another order."""
+    columns: dict[str, Any] = {
+        "arrival": arrival,
+        "prompt_tokens": prompt_tokens,
+        "output_tokens": output_tokens,
+        "tenant": tenant,
+        "tenants": tenants,
+        "zipf": zipf,
+        "key": key,
+        "priority": priority,
+        "time_unit": time_unit,
+    }
+    if by not in ("tenant", "group"):
+        raise InputError(f"--by must be tenant or group, got {by!r}")
+    for format in formats or ():
+        if format not in FORMATS:
+            raise InputError(f"--format must be one of {', '.join(FORMATS)}, got {format!r}")
+    scenario = open_scenario(file, columns)
+    scenario = _changed(scenario, policy_file or [], policy or [], changes or [], seed)
+    scenario = scenario.with_(load=load, burst=burst)
+    if not scenario.random and (replications or 1) > 1:
+        raise InputError(
+            f"--replications must be 1 where nothing is random (such as a log), got {replications}"
+        )
+    results = simulate_all(scenario, replications or (10 if scenario.random else 1))
+    _show(results, scenario, by, as_json, None if all_rows else MOST)
+    if out is not None:
+        for path in _write(results, scenario, by, out, formats or ["png", "svg"]):
+            typer.echo(path, err=as_json)
+
+
+def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
+    """A scenario from a scenario file, a shipped name, or a log (CSV) with its columns.
+
+    Raises
+    ------
+    InputError : names file, field and value.
+    """
+    from fairq.data import data_names, data_path
+    from fairq.scenario import Scenario
+
+    given = {name: value for name, value in (columns or {}).items() if value is not None}
+    path = Path(file)
+    if not path.exists() and file in data_names("logs", ".csv"):
+        path = data_path(f"logs/{file}.csv")
+    if path.suffix.lower() == ".csv":
+        return Scenario.from_log(path, **given)
+    if given:
+        option = "--" + next(iter(given)).replace("_", "-")
+        raise InputError(f"{file}: {option} is for logs (a CSV file), this is a scenario")
+    return Scenario.load(file)
+
+
+def simulate_all(scenario: Scenario, replications: int) -> Results:
+    """Every policy on the same requests, with a progress bar where somebody watches. Raises InputError."""
+    from fairq.sim import simulate
+
+    workload = scenario.workload()
+    results: dict[str, list[Any]] = {}
+    with _progress(len(scenario.policies) * replications) as progress:
+        for name in scenario.policies:
+            results[name] = []
+            for replication in range(replications):
+                try:
+                    result = simulate(
+                        workload,
+                        scenario.policy(name),
+                        scenario.engine(),
+                        seed=scenario.seed,
+                        replication=replication,
+                        warmup=scenario.warmup_s,
+                        progress=progress(f"{name}, run {replication + 1} of {replications}"),
+                    )
+                except ValueError as error:
+                    raise InputError(f"{scenario.source}: {name}: {error}") from error
+                results[name].append(result)
+    return results
+
+
+@contextmanager
+def _progress(runs: int) -> Iterator[Any]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=runs)
+        begun = 0
+
+        def begin(what: str) -> Any:
+            nonlocal begun
+            before, begun = begun, begun + 1
+            bar.update(task, description=what, completed=before)
+            return lambda done, expected: bar.update(task, completed=before + done / max(expected, 1))
+
+        yield begin
+
+
+def _changed(
+    scenario: Scenario, files: list[Path], only: list[str], changes: list[str], seed: int | None
+) -> Scenario:
+    from fairq.scenario import ScenarioError
+    from fairq.scenario.yaml_files import parse_yaml, read_yaml
+
+    for change in changes:
+        field, equals, text = change.partition("=")
+        if not equals:
+            raise InputError(f"--set must be PATH=VALUE, got {change!r}")
+        scenario = scenario.with_({field: parse_yaml(text, f"--set {field}")})
+    policies = scenario.data()["policies"]
+    for path in files:
+        try:
+            policies[path.stem] = read_yaml(path)
+        except OSError as error:
+            raise ScenarioError(str(path), [f"cannot be read: {error.strerror}"]) from None
+    for name in only:
+        if name not in policies:
+            raise InputError(f"--policy must be one of {', '.join(policies)}, got {name!r}")
+    wanted = {name: policies[name] for name in (only or policies)}
+    where = "seed" if scenario.log is None else "log.seed"
+    return scenario.with_({"policies": wanted, **({} if seed is None else {where: seed})})
+
+
+def _show(results: Results, scenario: Scenario, by: str, as_json: bool, most: int | None) -> None:
+    from rich.console import Console
+
+    from fairq.commands._tables import headline, note, overall, table, terminal
+
+    rows, whole = table(results, by, _order(scenario, by)), overall(results)
+    if as_json:
+        typer.echo(json.dumps(_document(rows, whole, scenario, by), indent=1, ensure_ascii=False))
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # a file or a pipe has no width of its own
+    certain, shares = not scenario.random, bool(rows["share"].notna().all())
+    for policy in results:
+        console.print(headline(policy, whole[policy]), style="bold", highlight=False, markup=False)
+        console.print(terminal(rows[rows["policy"] == policy], by, certain, most, shares))
+    console.print(note(rows["runs"], certain), style="dim", highlight=False)
+
+
+def _order(scenario: Scenario, by: str) -> list[str] | None:
+    """As in the file; for a log, nobody wrote an order down."""
+    if scenario.log is not None:
+        return None
+    group_of = scenario.workload().group_of
+    return list(group_of) if by == "tenant" else list(dict.fromkeys(group_of.values()))
+
+
+def _document(
+    rows: pd.DataFrame, whole: dict[str, dict[str, float]], scenario: Scenario, by: str
+) -> dict[str, Any]:
+    policies = {
+        policy: {
+            **{name: _plain(value) for name, value in figures.items()},
+            by: {
+                row[by]: {name: _plain(value) for name, value in row.items() if name not in ("policy", by)}
+                for row in rows[rows["policy"] == policy].to_dict("records")
+            },
+        }
+        for policy, figures in whole.items()
+    }
+    return {"scenario": scenario.name, "seed": scenario.seed, "policies": policies}
+
+
+def _plain(value: Any) -> Any:
+    # JSON has no NaN.
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write(results: Results, scenario: Scenario, by: str, folder: Path, formats: list[str]) -> list[Path]:
+    import pandas as pd
+
+    from fairq.commands._charts import write_charts
+    from fairq.commands._tables import table
+
+    rows = pd.concat(
+        [
+            run.requests.assign(policy=policy, replication=run.replication)
+            for policy, runs in results.items()
+            for run in runs
+        ],
+        ignore_index=True,
+    )
+    rows = rows[["policy", "replication", *rows.columns.drop(["policy", "replication"])]]
+    try:
+        return [
+            write_whole(folder / "table.csv", _csv(table(results, by, _order(scenario, by)))),
+            write_whole(folder / "requests.csv", _csv(rows)),
+            scenario.dump(folder / "scenario.yaml"),
+            *write_charts(results, by, not scenario.random, folder, formats),
+        ]
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from None
+
+
+def _csv(rows: pd.DataFrame) -> str:
+    return rows.to_csv(index=False, lineterminator="\n")
