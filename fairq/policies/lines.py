@@ -240,12 +240,14 @@ class Pool:
                 found = member
                 break
             heappop(heap)
+            if heap is not self._ready:
+                member.lots = {hold for hold in member.lots if self._lots.get(hold) is not heap}
             if rank is not None:  # later under this gate than where it stands
                 aside.append(entry)
                 if found is None or rank < found_rank:
                     found, found_rank = member, rank
             elif gate is not None:
-                self._set_back(entry, gate, heap, aside)
+                self._set_back(entry, gate, aside)
             _drop_stale(heap)
             if heap is self._ready:
                 self._refill()
@@ -278,10 +280,8 @@ class Pool:
                 entry[2].lots -= {hold}
                 heappush(self._ready, entry)
 
-    def _set_back(self, entry: Any, gate: Gate, heap: list[Any], aside: list[Any]) -> None:
+    def _set_back(self, entry: Any, gate: Gate, aside: list[Any]) -> None:
         member = entry[2]
-        if heap is not self._ready:
-            member.lots = {hold for hold in member.lots if self._lots.get(hold) is not heap}
         holds = set(member.holds(gate))
         if REFUSED in holds:  # its answer may change before the next call, whatever else holds it
             aside.append(entry)
