@@ -129,6 +129,8 @@ def serve(
                 slots.append(slot)
                 first_tokens.append(None)
                 finishes.append(None)
+                for name, values in job_columns:
+                    values.append(engine.job_columns[name])
                 admit(job)
                 if more_slots is not None and not idle:
                     idle.append(next(more_slots))

@@ -47,7 +47,7 @@ class PlainEngine:
     kv_tokens: int
     block: int = 16
     scheduling: str = "fcfs"
-    reserve_full_prompt: bool = True
+    admission: str = "prompt"
     now: float = 0.0
     steps: int = 0
     waiting: list[Seq] = field(default_factory=list)
@@ -57,9 +57,32 @@ class PlainEngine:
 
     def __post_init__(self) -> None:
         self.free = self.kv_tokens // self.block
+        self.look = True  # by peak, a blocked head is looked at when the batch changed, or after ten steps
+        self.since_look = 0
 
     def add(self, seq: Seq) -> None:
         self.waiting.append(seq)
+        if self.head() is seq:
+            self.look = True
+
+    def head(self) -> Seq:
+        """A preempted sequence stands in front; otherwise the order of the engine's own queue."""
+        return min(self.waiting, key=self.rank) if self.scheduling == "priority" else self.waiting[0]
+
+    def may_start(self, seq: Seq, tokens: int) -> bool:
+        """Enough blocks now, and (by peak) at every later step if all run to their ends."""
+        whole = tokens if self.admission == "chunk" else seq.known
+        if math.ceil(whole / self.block) > self.free:
+            return False
+        if self.admission != "peak" or not self.running:
+            return True
+        members = [*self.running, seq]
+        to_go = {s.order: max(s.output - s.made - 1, 0) for s in members}
+        for later in range(max(to_go.values()) + 1):
+            there = [s.known + later + self.block - 1 for s in members if to_go[s.order] >= later]
+            if sum(there) > self.kv_tokens // self.block * self.block:
+                return False
+        return True
 
     def rank(self, seq: Seq) -> tuple[float, int]:
         return (seq.priority, seq.order)
@@ -104,15 +127,18 @@ class PlainEngine:
                 break
             plan[id(seq)] = (seq, tokens)
             budget -= tokens
-        while self.waiting and not preempted and budget > 0 and len(self.running) < self.max_num_seqs:
-            # A preempted sequence stands in front; otherwise the order of the engine's own queue.
-            head = self.waiting[0]
-            if self.scheduling == "priority":
-                head = min(self.waiting, key=self.rank)
+        self.since_look += 1
+        looks = self.admission != "peak" or self.look or self.since_look >= 10
+        if looks and not preempted:
+            self.look, self.since_look = False, 0
+        if preempted:
+            looks = False
+        while looks and self.waiting and budget > 0 and len(self.running) < self.max_num_seqs:
+            head = self.head()
             tokens = min(head.known, budget)
-            whole = head.known if self.reserve_full_prompt else tokens
-            if math.ceil(whole / self.block) > self.free or not self.grow(head, tokens):
+            if not self.may_start(head, tokens):
                 break
+            self.grow(head, tokens)
             self.waiting.remove(head)
             self.running.append(head)
             if head.scheduled is None:
@@ -126,6 +152,7 @@ class PlainEngine:
         # A sequence short of exactly its latest token decodes; all others compute prompt (or recompute).
         decoding = {i for i, (s, _) in plan.items() if s.made > 0 and s.computed == s.known - 1}
         prefill = sum(tokens for i, (_, tokens) in plan.items() if i not in decoding)
+        self.look = self.look or prefill > 0 or preempted
         for seq, tokens in plan.values():
             seq.computed += tokens
         kv = sum(s.computed for s in self.running)
@@ -146,6 +173,7 @@ class PlainEngine:
                 self.running.remove(seq)
                 self.free += seq.blocks
                 seq.blocks = 0
+                self.look = True
                 self.finished.append(seq)
         return True
 

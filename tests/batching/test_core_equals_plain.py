@@ -28,7 +28,7 @@ def both(
         kv_tokens=settings["kv"],
         block=settings["block"],
         scheduling=settings["scheduling"],
-        reserve_full_prompt=settings["reserve"],
+        admission=settings["admission"],
     )
     rows = [plain.Seq(i, p, out, t, priority, i) for i, (t, p, out, priority) in enumerate(work)]
     plain.replay(slow, rows)
@@ -40,7 +40,7 @@ def both(
             settings["kv"],
             settings["block"],
             settings["scheduling"],
-            settings["reserve"],
+            settings["admission"],
         ),
     )
     sequences = [
@@ -76,7 +76,7 @@ def draw(rng: random.Random) -> tuple[dict, list[tuple[float, int, int, int]]]:
         "kv": room + rng.randint(0, block - 1),
         "block": block,
         "scheduling": rng.choice(["fcfs", "priority"]),
-        "reserve": rng.random() < 0.5,
+        "admission": rng.choice(["prompt", "chunk", "peak"]),
     }
     settings["budget"] = max(settings["budget"], seqs)
     at, work = 0.0, []

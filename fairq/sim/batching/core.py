@@ -23,13 +23,23 @@ from fairq.sim.batching.sequence import FcfsWaiting, PriorityWaiting, Sequence, 
 EPS = 1e-9
 """Seconds. An arrival this close after a step's boundary makes it into the step, whatever the rounding."""
 
+RECHECK_STEPS = 10
+"""Steps after which admission by peak looks at a blocked head again (as S-LoRA does)."""
+
 
 @dataclass(frozen=True)
 class Limits:
     """What the engine was started with (vLLM's names).
 
-    Raises ``ValueError`` naming the setting: all are whole numbers >= 1, the token budget covers one token
-    for each sequence, ``scheduling`` is ``"fcfs"`` or ``"priority"``.
+    ``admission``: when a waiting sequence may start. ``"prompt"``: its whole prompt fits the free blocks
+    (vLLM since 0.19); ``"chunk"``: its first chunk does (vLLM before); ``"peak"``: the batch with it never
+    outgrows the cache, so that nobody is preempted (LightLLM and S-LoRA; needs to know the output lengths).
+    The peak moves as the batch runs, so there a blocked head is looked at again after ``RECHECK_STEPS``.
+
+    Raises
+    ------
+    ValueError : names the setting. Sizes are whole numbers >= 1, the token budget covers one token for each
+        sequence, ``scheduling`` is ``"fcfs"`` or ``"priority"``.
     """
 
     max_num_seqs: int
@@ -37,7 +47,7 @@ class Limits:
     kv_tokens: int
     block_tokens: int = 16
     scheduling: str = "fcfs"
-    reserve_full_prompt: bool = True
+    admission: str = "prompt"
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "block_tokens"):
@@ -51,8 +61,12 @@ class Limits:
             )
         if self.kv_tokens < self.block_tokens:
             raise ValueError(f"kv_tokens ({self.kv_tokens}) must hold a block of {self.block_tokens} tokens")
-        if self.scheduling not in ("fcfs", "priority"):
-            raise ValueError(f"scheduling must be 'fcfs' or 'priority', got {self.scheduling!r}")
+        for name, choices in (
+            ("scheduling", ("fcfs", "priority")),
+            ("admission", ("prompt", "chunk", "peak")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
 
     @property
     def blocks(self) -> int:
@@ -132,20 +146,31 @@ class BatchCore:
     """The engine without a clock: ``add`` sequences, ask for the ``next_change``, ``advance`` to it.
 
     Times are given and returned in seconds and must not go back. Pure: no SimPy, no randomness.
-    ``max_steps`` bounds a stretch: with 1 every step is a change of its own.
+    ``max_steps`` bounds a stretch: with 1 every step is a change of its own. ``waiting``: its own queue, when
+    it is not the one ``limits.scheduling`` names.
     """
 
-    def __init__(self, profile: Profile, limits: Limits, max_steps: int | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        limits: Limits,
+        *,
+        max_steps: int | None = None,
+        waiting: Waiting | None = None,
+    ) -> None:
         self.profile = profile
         self.limits = limits
         self.max_steps = max_steps
+        self._by_peak = limits.admission == "peak"
         self.at = -inf
         """The last boundary, in seconds."""
         self.steps = 0
         """Steps done since the start."""
         self.changes = 0
         """Stretches simulated since the start: what the work grows with."""
-        self.waiting: Waiting = PriorityWaiting() if limits.scheduling == "priority" else FcfsWaiting()
+        if waiting is None:
+            waiting = PriorityWaiting() if limits.scheduling == "priority" else FcfsWaiting()
+        self.waiting = waiting
         self.running: dict[Sequence, None] = {}
         self.series: list[tuple[float, int, int, int]] = []
         """Rows (seconds, running, waiting, KV blocks in use)."""
@@ -184,16 +209,16 @@ class BatchCore:
             return
         done = self._steps_by(stretch, now)
         self._record(now, self.kv_blocks + self._new_blocks(done, stretch.prefills))
-        if not stretch.open or not (alone or self.waiting.head() is sequence):
+        if not stretch.open or not (alone or self.waiting.head(now) is sequence):
             return
         n = max(stretch.boundary(now), 1)
-        # Those that run take their blocks first. What does not fit now fits no later: free blocks only
-        # dwindle.
-        if n < stretch.steps and self._fits(
-            sequence,
-            self._free - self._new_blocks(n + 1, stretch.prefills),
-            self.limits.max_num_batched_tokens - self._decoding,
-        ):
+        if n >= stretch.steps:
+            return
+        # Those that run take their blocks first. What does not fit now fits no later, since free blocks only
+        # dwindle; a peak may move.
+        free = self._free - self._new_blocks(n + 1, stretch.prefills)
+        budget = self.limits.max_num_batched_tokens - self._decoding
+        if self._by_peak or self._fits(sequence, free, budget):
             stretch.steps = n
 
     def next_change(self) -> float | None:
@@ -237,12 +262,14 @@ class BatchCore:
 
     def _plan(self) -> Stretch | None:
         """Decide the next step, and for how many steps it stays the same."""
-        while self.running or self.waiting:
+        while not self.idle:
             plan = self._schedule()
             if plan is not None:
                 self._stretch = plan
                 self._record(self.at, self.kv_blocks)
                 return plan
+            if not self.running:
+                return None  # its own queue holds back all that wait
         return None
 
     def _schedule(self) -> Stretch | None:
@@ -276,8 +303,11 @@ class BatchCore:
             open=budget > 0 and len(self.running) < limits.max_num_seqs,
         )
         if not preempted and self.max_steps != 1:
-            steps = self._equal_steps(prefills)
-            stretch.steps = steps if self.max_steps is None else min(steps, self.max_steps)
+            stretch.steps = self._equal_steps(prefills)
+            if self.max_steps is not None:
+                stretch.steps = min(stretch.steps, self.max_steps)
+            if self._by_peak and self.waiting and stretch.open:
+                stretch.steps = min(stretch.steps, RECHECK_STEPS)
         return stretch
 
     def _admit(self, prefills: list[tuple[Sequence, int]], budget: int) -> int:
@@ -286,10 +316,10 @@ class BatchCore:
             return budget
         free = self._free - self._new_blocks(1, prefills)
         while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
-            sequence = self.waiting.head()
-            if not self._fits(sequence, free, budget):
+            sequence = self.waiting.head(self.at)
+            if sequence is None or not self._fits(sequence, free, budget):
                 break
-            self.waiting.pop()
+            self.waiting.pop(self.at)
             self.running[sequence] = None
             if sequence.scheduled is None:
                 sequence.scheduled = self.at
@@ -300,9 +330,36 @@ class BatchCore:
         return budget
 
     def _fits(self, sequence: Sequence, free: int, budget: int) -> bool:
-        """Whether a waiting sequence may start with that many free blocks and tokens of the budget."""
-        known = _left(sequence)
-        return self._blocks(known if self.limits.reserve_full_prompt else min(known, budget)) <= free
+        """Whether a waiting sequence may start with so many free blocks and tokens of the budget."""
+        tokens = _left(sequence)
+        if self.limits.admission == "chunk":
+            tokens = min(tokens, budget)
+        if self._blocks(tokens) > free:
+            return False
+        return not self._by_peak or not self.running or self._peak_fits(sequence)
+
+    def _peak_fits(self, newcomer: Sequence) -> bool:
+        """Whether the batch with the newcomer never outgrows the cache, if all run to their ends.
+
+        The context only shrinks when somebody finishes, so it is enough to look at those moments: when the
+        one with ``left`` steps to go ends, all that have as many or more hold what they know plus ``left``.
+        """
+        size = self.limits.block_tokens
+        members = []
+        for sequence in (*self.running, newcomer):
+            made = sequence.made
+            if sequence.decoding:
+                made += self.steps - sequence.since
+            members.append((max(sequence.output - made - 1, 0), sequence.prompt + made))
+        members.sort(reverse=True)
+        room = self.limits.blocks * size
+        held = 0
+        for count, (left, known) in enumerate(members, 1):
+            # A sequence's last block may be all but empty.
+            held += known + size - 1
+            if held + count * left > room:
+                return False
+        return True
 
     def _make_room(self) -> tuple[list[tuple[Sequence, int]], list[Sequence]]:
         """Preempt until every sequence still running has its next block, in the scheduler's own order.

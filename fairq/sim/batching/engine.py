@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 
 from simpy import Event
 
+from fairq.policies.base import Policy
 from fairq.request import Number, Request
 from fairq.sim.batching.core import EPS, BatchCore, Limits
 from fairq.sim.batching.profile import Profile
-from fairq.sim.batching.sequence import Sequence
+from fairq.sim.batching.sequence import PolicyWaiting, Sequence
 from fairq.sim.clock import FINISH, LAST, Clock
 from fairq.sim.engine import Finished, Job, Progress
 
@@ -31,12 +32,14 @@ class BatchingEngine:
     kv_tokens : what the KV cache holds; default: the profile's.
     block_tokens : tokens per KV block.
     scheduling : order of the engine's own queue, ``"fcfs"`` or ``"priority"`` (vLLM's
-        ``--scheduling-policy``); it also decides who is preempted when blocks run out.
-    gateway_slots : how many requests the gateway may release at once; default ``max_num_seqs``, ``0`` for
-        no limit. What it releases beyond what fits waits in the engine's own queue, where the policy no
-        longer reaches it: the hidden queue.
-    reserve_full_prompt : admit a request only when its whole prompt fits the free blocks (vLLM's default
-        since 0.19), not merely its first chunk.
+        ``--scheduling-policy``); it also decides who is preempted when blocks run out. Or a fresh policy: a
+        fair scheduler built into the engine, as the VTC paper has it (the newest is preempted).
+    gateway_slots : how many requests the gateway may release at once, ``0`` for no limit; default
+        ``max_num_seqs``, or no limit when ``scheduling`` is a policy. What it releases beyond what fits
+        waits in the engine's own queue, where the policy no longer reaches it: the hidden queue.
+    admission : when the engine starts a waiting request: its whole prompt fits the free blocks
+        (``"prompt"``, vLLM since 0.19), its first chunk does (``"chunk"``, vLLM before), or the batch never
+        outgrows the cache (``"peak"``, LightLLM and S-LoRA).
     progress : when the policy learns the true cost so far of all that runs: before each instant at which
         some finish (``"finishes"``: exact whenever a slot is given away), after every step (``"tokens"``:
         an event per step), or only as each finishes (``"never"``).
@@ -58,9 +61,9 @@ class BatchingEngine:
         kv_tokens: int | None = None,
         block_tokens: int = 16,
         *,
-        scheduling: str = "fcfs",
+        scheduling: str | Policy = "fcfs",
         gateway_slots: int | None = None,
-        reserve_full_prompt: bool = True,
+        admission: str = "prompt",
         progress: str = "finishes",
     ) -> None:
         if not isinstance(profile, Profile):
@@ -73,19 +76,35 @@ class BatchingEngine:
             )
         if progress not in _PROGRESS:
             raise ValueError(f"progress must be one of {', '.join(_PROGRESS)}, got {progress!r}")
+        inside: Policy | None = None
+        if isinstance(scheduling, Policy):
+            inside, scheduling = scheduling, "fcfs"
+        if inside is not None and inside.used:
+            raise ValueError(f"a policy serves one run, this one was used: {inside!r}")
         if gateway_slots is None:
-            gateway_slots = max_num_seqs
+            gateway_slots = max_num_seqs if inside is None else 0
         if isinstance(gateway_slots, bool) or not isinstance(gateway_slots, int) or gateway_slots < 0:
             raise ValueError(
                 f"gateway_slots must be a whole number >= 0 (0: no limit), got {gateway_slots!r}"
             )
         self.profile = profile
         self.limits = Limits(
-            max_num_seqs, max_num_batched_tokens, kv_tokens, block_tokens, scheduling, reserve_full_prompt
+            max_num_seqs,
+            max_num_batched_tokens,
+            kv_tokens,
+            block_tokens,
+            scheduling,
+            admission,
         )
         self.slots = gateway_slots or None
         self._progress_when = progress
-        self._core = BatchCore(profile, self.limits, max_steps=1 if progress == "tokens" else None)
+        self._inside = inside
+        self._core = BatchCore(
+            profile,
+            self.limits,
+            max_steps=1 if progress == "tokens" else None,
+            waiting=None if inside is None else PolicyWaiting(inside, _request),
+        )
         self._clock: Clock | None = None
         self._wake: Event | None = None
         self._armed = inf
@@ -155,13 +174,23 @@ class BatchingEngine:
         core = self._core
         change = core.advance()
         if self._progress_when == "tokens" or (change.finished and self._progress_when == "finishes"):
-            for sequence in core.running:
-                if sequence.first is not None:
-                    self._progress(sequence.tag, sequence.prompt + core.made(sequence, core.at))
+            self._report(self._progress)
+        if self._inside is not None:
+            policy = self._inside
+            self._report(lambda job, cost: policy.charge(job.request, cost))
+            for sequence in change.finished:
+                policy.done(sequence.tag.request, sequence.prompt + sequence.made)
         for sequence in change.finished:
             self._finished(_filled(sequence))
         if not core.idle:
             self._settle_after(core.at)
+
+    def _report(self, progress: Progress) -> None:
+        """Tell the true cost so far of all that have made a token."""
+        core = self._core
+        for sequence in core.running:
+            if sequence.first is not None:
+                progress(sequence.tag, sequence.prompt + core.made(sequence, core.at))
 
     def _call(self, time: float, priority: int, callback: Any) -> Event:
         assert self._clock is not None  # attached
@@ -170,6 +199,11 @@ class BatchingEngine:
         event.callbacks = [callback]
         self._clock.at(time, event, priority)
         return event
+
+
+def _request(sequence: Sequence) -> Request:
+    request: Request = sequence.tag.request
+    return request
 
 
 def _filled(sequence: Sequence) -> Any:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
+
+from fairq.policies.base import Policy
+from fairq.request import Request
 
 
 class Sequence:
@@ -56,10 +60,18 @@ class Sequence:
 class Waiting(Protocol):
     """The engine's own queue."""
 
-    def push(self, sequence: Sequence) -> None: ...
-    def push_back(self, sequence: Sequence) -> None: ...
-    def head(self) -> Sequence: ...
-    def pop(self) -> Sequence: ...
+    def push(self, sequence: Sequence) -> None:
+        """A new one waits."""
+
+    def push_back(self, sequence: Sequence) -> None:
+        """A preempted one waits again."""
+
+    def head(self, now: float) -> Sequence | None:
+        """Who goes next (seconds); ``None`` when nobody that waits may."""
+
+    def pop(self, now: float) -> None:
+        """The head leaves."""
+
     def __len__(self) -> int: ...
 
 
@@ -75,11 +87,11 @@ class FcfsWaiting:
     def push_back(self, sequence: Sequence) -> None:
         self._line.appendleft(sequence)
 
-    def head(self) -> Sequence:
-        return self._line[0]
+    def head(self, now: float) -> Sequence | None:
+        return self._line[0] if self._line else None
 
-    def pop(self) -> Sequence:
-        return self._line.popleft()
+    def pop(self, now: float) -> None:
+        self._line.popleft()
 
     def __len__(self) -> int:
         return len(self._line)
@@ -96,11 +108,50 @@ class PriorityWaiting:
 
     push_back = push
 
-    def head(self) -> Sequence:
-        return self._heap[0][2]
+    def head(self, now: float) -> Sequence | None:
+        return self._heap[0][2] if self._heap else None
 
-    def pop(self) -> Sequence:
-        return heapq.heappop(self._heap)[2]
+    def pop(self, now: float) -> None:
+        heapq.heappop(self._heap)
 
     def __len__(self) -> int:
         return len(self._heap)
+
+
+class PolicyWaiting:
+    """Any policy as the engine's own queue, as a scheduler built into the engine would have it.
+
+    A preempted sequence returns to the front: the policy chose it already. ``request`` gives a sequence's
+    request.
+    """
+
+    def __init__(self, policy: Policy, request: Callable[[Sequence], Request]) -> None:
+        self._policy = policy
+        self._request = request
+        self._preempted: deque[Sequence] = deque()
+        self._sequences: dict[Request, Sequence] = {}
+
+    def push(self, sequence: Sequence) -> None:
+        request = self._request(sequence)
+        self._policy.put(request)
+        self._sequences[request] = sequence
+
+    def push_back(self, sequence: Sequence) -> None:
+        self._preempted.appendleft(sequence)
+
+    def head(self, now: float) -> Sequence | None:
+        if self._preempted:
+            return self._preempted[0]
+        request = self._policy.peek(now=now)
+        return None if request is None else self._sequences[request]
+
+    def pop(self, now: float) -> None:
+        if self._preempted:
+            self._preempted.popleft()
+            return
+        request = self._policy.get(now=now)
+        assert request is not None  # there was a head
+        del self._sequences[request]
+
+    def __len__(self) -> int:
+        return len(self._preempted) + len(self._policy)
