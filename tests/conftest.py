@@ -1,0 +1,12 @@
+"""Shared by all tests: how long hypothesis looks. Nothing heavy is imported here."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Timing belongs to the machine, not to the code under test: no deadlines.
+settings.register_profile("fast", max_examples=60, deadline=None)
+settings.register_profile(
+    "long", max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
