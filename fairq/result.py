@@ -71,7 +71,7 @@ class Result:
         if not self.warmup:
             return rows
         late = (rows["arrival"] >= self.warmup).to_numpy(dtype=bool)
-        return rows[late].reset_index(drop=True)
+        return pd.DataFrame(rows[late].reset_index(drop=True))
 
     @cached_property
     def queue(self) -> pd.DataFrame:

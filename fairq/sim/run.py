@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, cast
@@ -14,6 +14,7 @@ from fairq.sim.clients import Clients, ClosedLoopSource, LineLimit, Patience
 from fairq.sim.clock import Clock
 from fairq.sim.engine import Engine, Finished, Job, Progress
 from fairq.sim.gateway import serve
+from fairq.sim.rows import Rows
 
 Report: TypeAlias = Callable[[int, int], None]
 """Called now and then with (requests finished, requests expected; a lower bound with closed loops)."""
@@ -50,7 +51,8 @@ def simulate(
     policy, engine : both fresh: they serve one run.
     until : seconds; what happens at that moment still counts. Requests that would come later are not in the
         result; those waiting or in service are "unfinished".
-    warmup : seconds; requests that arrived earlier are in ``Result.requests`` but in no statistic.
+    warmup : seconds; requests that arrived earlier are served but stay out of ``Result.requests`` and of all
+        statistics (``Result.all_requests`` has them).
     patience : seconds a request waits before it is "cancelled": a number, per tenant, or a function of the
         request; default: the workload's own.
     line_limit : how many requests of a tenant may wait; one more is "refused".
@@ -61,30 +63,13 @@ def simulate(
     ValueError : a policy or engine that was used, a request without arrival or that the engine can never
         serve, a closed loop that would never end; each names the value.
     """
-    if policy.used or len(policy):
-        raise ValueError(f"a policy serves one run, this one was used: {policy!r}")
     _check_time("until", until)
     _check_time("warmup", warmup)
     requests, loops = _requests(workload, seed, replication)
-    requests = _in_order(requests)
-    for request in requests:
-        engine.check(request)
     if patience is None:
         patience = getattr(workload, "patience_s", None) or None
-    start = min(0, requests[0].arrival) if requests else 0  # type: ignore[type-var]
-    clients = None
-    if loops or patience is not None or line_limit is not None:
-        clients = Clients(_checked(loops, engine), patience, line_limit, start)
-    rows = serve(
-        Clock(start),
-        policy,
-        engine if progress is None else cast(Engine, _Reporting(engine, progress, len(requests))),
-        requests,
-        clients,
-        until,
-    )
     return from_rows(
-        rows,
+        record(requests, policy, engine, loops, until, patience, line_limit, progress),
         slots=engine.slots,
         policy=policy,
         series=engine.series(),
@@ -96,6 +81,31 @@ def simulate(
         until=until,
         warmup=warmup,
     )
+
+
+def record(
+    requests: list[Request],
+    policy: Policy,
+    engine: Engine,
+    loops: Sequence[ClosedLoopSource] = (),
+    until: Number | None = None,
+    patience: Patience | None = None,
+    line_limit: LineLimit | None = None,
+    progress: Report | None = None,
+) -> Rows:
+    """``simulate`` without the drawing of requests and the building of tables."""
+    if policy.used or len(policy):
+        raise ValueError(f"a policy serves one run, this one was used: {policy!r}")
+    requests = _in_order(requests)
+    for request in requests:
+        engine.check(request)
+    start = min(0, requests[0].arrival) if requests else 0  # type: ignore[type-var]
+    clients = None
+    if loops or patience is not None or line_limit is not None:
+        clients = Clients(_checked(loops, engine), patience, line_limit, start)
+    if progress is not None:
+        engine = cast(Engine, _Reporting(engine, progress, len(requests)))
+    return serve(Clock(start), policy, engine, requests, clients, until)
 
 
 def replicate(
@@ -141,7 +151,7 @@ def _in_order(requests: list[Request]) -> list[Request]:
     return sorted(requests, key=attrgetter("arrival"))
 
 
-def _checked(loops: list[ClosedLoopSource], engine: Engine) -> list[ClosedLoopSource]:
+def _checked(loops: Sequence[ClosedLoopSource], engine: Engine) -> Sequence[ClosedLoopSource]:
     """The first request of every worker is checked before the run, the others as they come."""
     for source in loops:
         for worker in range(source.workers):
