@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fairq.cli import app
+from fairq.commands import _catalog as catalog
 from fairq.data import data_path
 from fairq.scenario import Scenario
-from fairq.workload import catalog
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
 LOG = str(data_path("logs/synthetic_27_tenants.csv"))

@@ -533,3 +533,50 @@ def test_a_name_in_a_policy_that_the_log_does_not_know_is_an_error() -> None:
     scenario = Scenario.from_log(data_path("logs/synthetic_27_tenants.csv"), policies=policies)
     with pytest.raises(ScenarioError, match=r"policies.x.weights: no tenant or group is named 'nobody'"):
         scenario.policy("x")
+
+
+def test_whether_anything_is_random(full: Scenario) -> None:
+    fixed = {"prompt_tokens": 1000, "output_tokens": 1000}
+    dump = {"kind": "dump", "at_s": 0, "requests": 3}
+    loop = {"kind": "closed_loop", "workers": 1, "think_s": 2}
+    exponential = {"kind": "exponential", "mean": 2}
+    for tenant, random in (
+        ({"arrivals": dump, **fixed}, False),
+        ({"arrivals": {"kind": "times", "times_s": [1]}, **fixed, "service_s": 2}, False),
+        ({"arrivals": loop, **fixed, "estimate": {"factor": 2}}, False),
+        ({"arrivals": {**loop, "think_s": exponential}, **fixed}, True),
+        ({"arrivals": {"kind": "poisson", "rate_per_s": 1}, **fixed}, True),
+        ({"arrivals": dump, **fixed, "output_tokens": exponential}, True),
+        ({"arrivals": dump, **fixed, "service_s": exponential}, True),
+        ({"arrivals": dump, **fixed, "estimate": {"sigma": 0.1}}, True),
+    ):
+        scenario = Scenario.from_data({**MINIMAL, "tenants": {"a": tenant}})
+        assert scenario.random is random, tenant
+        draws = [
+            [(r.arrival, r.cost, r.service) for r in scenario.workload().requests(0, replication)]
+            + [
+                (*source.draw(0, n), source.request(0, n, 0).service)
+                for source in scenario.workload().closed_loops(0, replication)
+                for n in range(5)
+            ]
+            for replication in range(3)
+        ]
+        assert (draws[0] == draws[1] == draws[2]) is not random, tenant
+    assert not Scenario.from_log(data_path("logs/synthetic_27_tenants.csv")).random
+
+
+def test_an_engine_left_out_can_still_be_changed() -> None:
+    assert Scenario.from_data(MINIMAL).with_({"engine.slots": 3}).data()["engine"] == {
+        "kind": "slots",
+        "slots": 3,
+    }
+
+
+def test_a_log_is_read_once_however_often_the_rest_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arrived_s,input_tokens,output_tokens\n0,1,1\n")
+    scenario = Scenario.from_log(path)
+    path.unlink()
+    assert len(scenario.with_({"engine.slots": 3}).workload().requests(0)) == 1
+    with pytest.raises(ScenarioError, match=r"log.file: cannot be read"):
+        scenario.with_(load=2).workload()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,7 @@ from fairq.commands._tables import Results, table
 from fairq.files import write_whole
 from fairq.metrics import latency_table, too_few
 from fairq.plots import (
+    OTHERS,
     Chart,
     before_after,
     fold_tenants,
@@ -24,22 +25,32 @@ from fairq.plots import (
 from fairq.sim import Result
 
 
-def write_charts(results: Results, by: str, replay: bool, folder: Path, formats: list[str]) -> list[Path]:
-    """Writes every chart in every format; returns the paths. Raises OSError."""
+def write_charts(
+    results: Results, by: str, order: Sequence[str] | None, replay: bool, folder: Path, formats: list[str]
+) -> list[Path]:
+    """Writes every chart in every format; returns the paths. ``order``: of the names. Raises OSError."""
     return [
         write_whole(folder / f"{name}.{format}", chart.to_bytes(format))
-        for name, chart in _charts(results, by, replay)
+        for name, chart in _charts(results, by, order, replay)
         for format in formats
     ]
 
 
-def _charts(results: Results, by: str, replay: bool) -> Iterator[tuple[str, Chart]]:
+def _charts(
+    results: Results, by: str, order: Sequence[str] | None, replay: bool
+) -> Iterator[tuple[str, Chart]]:
     rows = {policy: [_named_by(run.requests, by) for run in runs] for policy, runs in results.items()}
     # The same names and looks on every chart; the small ones are "others" on all of them.
-    named = top_tenants(next(iter(rows.values()))[0])
+    largest = set(top_tenants(next(iter(rows.values()))[0]))
+    known = order or list(table(results, by)[by].unique())
+    named = [name for name in known if name in largest]
     looks = tenant_styles(named)
     folded = {policy: [fold_tenants(run, named) for run in runs] for policy, runs in rows.items()}
-    numbers = table({policy: [_Folded(run) for run in runs] for policy, runs in folded.items()}, "tenant")
+    numbers = table(
+        {policy: [_Folded(run) for run in runs] for policy, runs in folded.items()},
+        "tenant",
+        [*named, OTHERS],
+    )
     if not replay:
         few = (numbers["runs"] == 1) & numbers["n"].map(too_few)
         p99 = [column for column in numbers.columns if "_p99" in str(column)]

@@ -241,6 +241,7 @@ def _write(results: Results, scenario: Scenario, by: str, folder: Path, formats:
     from fairq.commands._charts import write_charts
     from fairq.commands._tables import table
 
+    order = _order(scenario, by)
     rows = pd.concat(
         [
             run.requests.assign(policy=policy, replication=run.replication)
@@ -252,10 +253,10 @@ def _write(results: Results, scenario: Scenario, by: str, folder: Path, formats:
     rows = rows[["policy", "replication", *rows.columns.drop(["policy", "replication"])]]
     try:
         return [
-            write_whole(folder / "table.csv", _csv(table(results, by, _order(scenario, by)))),
+            write_whole(folder / "table.csv", _csv(table(results, by, order))),
             write_whole(folder / "requests.csv", _csv(rows)),
             scenario.dump(folder / "scenario.yaml"),
-            *write_charts(results, by, not scenario.random, folder, formats),
+            *write_charts(results, by, order, not scenario.random, folder, formats),
         ]
     except OSError as error:
         raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from None

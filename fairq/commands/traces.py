@@ -11,7 +11,7 @@ import typer
 from fairq.files import InputError, write_whole
 
 if TYPE_CHECKING:
-    from fairq.workload.catalog import Public
+    from fairq.commands._catalog import Public
 
 traces = typer.Typer(
     no_args_is_help=True, help="Public traces (with licence and checksum) and the synthetic log."
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 @traces.command("list")
 def list_traces() -> None:
     """Names, what they are, licence and address."""
-    from fairq.workload.catalog import PUBLIC
+    from fairq.commands._catalog import PUBLIC
 
     for trace in PUBLIC.values():
         typer.echo(f"{trace.name}\n  {trace.about}\n  licence {trace.licence}, {trace.address}")
@@ -42,7 +42,7 @@ def get(
     ] = None,
 ) -> None:
     """Fetch one public trace, check it, and print its path."""
-    from fairq.workload.catalog import public
+    from fairq.commands._catalog import public
 
     trace = public(name)
     folder = trace_folder() if to is None else to

@@ -7,8 +7,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from fairq.files import InputError
 from fairq.scenario.spec import Count, Limit, Name, NonNegative, Positive, ScenarioError, Spec
-from fairq.workload.trace import Form, Trace, form_of, read_csv
+from fairq.workload.trace import Form, Trace, TraceError, form_of, read_csv
+
+
+class LogError(InputError, TraceError):
+    """A log that cannot be read, met in a scenario."""
 
 
 class LogSpec(Spec):
@@ -52,6 +57,8 @@ class LogSpec(Spec):
                 time_unit=self.time_unit,
                 weights=self.weights,
             )
+        except TraceError as error:
+            raise LogError(str(error)) from None
         except OSError as error:
             raise ScenarioError(
                 source, [f"log.file: cannot be read ({error.strerror}), got {self.file!r}"]

@@ -142,6 +142,8 @@ class Scenario:
         for path, value in [*(changes or {}).items(), *fields.items()]:
             _set(data, path.split(".") if isinstance(path, str) else list(path), plain(value), self.source)
         changed = Scenario.from_data(data, self.source, self.folder)
+        if changed.spec.log == self.spec.log:
+            changed._trace = self._trace  # read once, however often the rest is changed
         return changed if load == burst == 1 else changed._scaled(load, burst)
 
     def __eq__(self, other: object) -> bool:

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairq.files import InputError
 from fairq.request import Request
 from fairq.workload.check import number, whole
 from fairq.workload.seeds import stream
@@ -31,7 +30,7 @@ _CHUNK = 50_000
 """Rows held as text at one time."""
 
 
-class TraceError(InputError):
+class TraceError(ValueError):
     """A log that cannot be read: ``file:line: what is wrong, and the value``."""
 
 

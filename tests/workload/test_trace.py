@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairq.commands._catalog import PUBLIC
 from fairq.data import data_path
 from fairq.workload import synthetic
-from fairq.workload.catalog import PUBLIC
 from fairq.workload.trace import FORMS, TraceError, form_of, read_csv
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "traces"
