@@ -148,6 +148,11 @@ def saved_and_paid(case: Case, runs: Runs, policy: str) -> tuple[float, float]:
 # -- for people ---------------------------------------------------------------------------------------------
 
 
+def page(results: Mapping[Case, Runs]) -> str:
+    """Everything, with what is published by others and what is modelled here."""
+    return "\n\n".join([PREFACE, *(report(case, runs) for case, runs in results.items()), SOURCES])
+
+
 def report(case: Case, runs: Runs) -> str:
     """One case as text of at most 80 columns."""
     table = figures(case, runs)
@@ -221,8 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         document = {case.scenario: figures(case, runs) for case, runs in results.items()}
         print(json.dumps(document, indent=2, allow_nan=False))
     else:
-        reports = (report(case, runs) for case, runs in results.items())
-        print("\n\n".join([PREFACE, *reports, SOURCES]))
+        print(page(results))
 
 
 PREFACE = """\
