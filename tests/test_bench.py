@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 POLICIES = ["fifo", "caps", "priority_ageing", "drr"]
 
-# fifo, drr: values of exact schedules worked out elsewhere (published: 32, 1.15 and 31.9). The others by hand:
+# fifo, drr: from exact schedules worked out elsewhere (published: 32, 1.15 and 31.9). The others by hand:
 # caps: noisy on 4 slots, 250 batches, so 62.5 s; small, 4 at a time from 0.1 s on, the 23rd of 45 in batch 6.
 # priority: small take all 8 slots from 0.25 s on, the 23rd in batch 3, the last five in batch 6.
 PUBLISHED = {
