@@ -309,6 +309,11 @@ def test_a_change_that_does_not_fit_is_named(full: Scenario, changes: dict[str, 
             "values: []",
             "tenants.chat.output_tokens.values: must not be empty, got []",
         ),
+        (
+            "prompt_tokens: 10\n    output_tokens: 10",
+            "prompt_tokens: 0\n    output_tokens: 0",
+            "tenants.people.output_tokens: must be > 0 where prompt_tokens may be 0, got 0",
+        ),
         ("prompt_tokens: 1200", "prompt_tokens: -1", "tenants.nightly.prompt_tokens: must be >= 0, got -1"),
         ("count: 2", "count: 0", "tenants.chat.count: must be >= 1, got 0"),
         (

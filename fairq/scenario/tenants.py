@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter
 
-from fairq.scenario.spec import Count, Cv, NonNegative, Number, Positive, Spec, choice
+from fairq.scenario.spec import Count, Cv, NonNegative, Number, Positive, Spec, choice, plain
 from fairq.workload import (
     Arrivals,
     ClosedLoop,
@@ -25,6 +25,7 @@ from fairq.workload import (
     Tenant,
     Times,
 )
+from fairq.workload.sizes import may_be_zero
 
 # -- sizes ----------------------------------------------------------------------------------------------
 
@@ -271,8 +272,9 @@ class TenantSpec(Spec):
     def problems(self, horizon_s: float) -> list[str]:
         """What no field shows alone: ``field: what is wrong, and the value``."""
         found = []
-        if self.prompt_tokens.build() == self.output_tokens.build() == Fixed(0):
-            found.append("output_tokens: must be > 0 where prompt_tokens is 0, got 0")
+        if may_be_zero(self.prompt_tokens.build()) and may_be_zero(self.output_tokens.build()):
+            got = plain(self.output_tokens)
+            found.append(f"output_tokens: must be > 0 where prompt_tokens may be 0, got {got!r}")
         if self.count is not None and isinstance(self.keys, tuple):
             found.append(f"keys: must be a number where count is given, got {list(self.keys)!r}")
         if isinstance(self.arrivals, DumpSpec) and self.arrivals.at_s >= horizon_s:

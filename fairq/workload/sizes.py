@@ -89,6 +89,11 @@ def tokens(sizes: Distribution, rng: Generator, n: int) -> NDArray[np.int64]:
     return np.where(drawn > 0, np.maximum(np.rint(drawn), 1), 0).astype(np.int64)
 
 
+def may_be_zero(sizes: Distribution) -> bool:
+    """Whether no token at all can be drawn. A request of nothing has no cost, and queues refuse it."""
+    return sizes == Fixed(0) or (isinstance(sizes, Empirical) and 0 in sizes.values)
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What the gateway believes the cost to be: true cost · factor · exp(N(0, sigma²)), whole tokens, >= 1.
@@ -106,5 +111,7 @@ class Estimate:
 
     def costs(self, true: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
         """Estimated costs in tokens for the true costs, same shape."""
-        guess = true * (self.factor * np.exp(self.sigma * rng.standard_normal(true.shape)))
+        guess = true * self.factor
+        if self.sigma:
+            guess = guess * np.exp(self.sigma * rng.standard_normal(true.shape))
         return np.clip(np.rint(guess), 1, MOST_TOKENS).astype(np.int64)

@@ -8,13 +8,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 
 from fairq.request import Request
 from fairq.workload.arrivals import Arrivals, ClosedLoop, Dump, OpenLoop, Times
 from fairq.workload.check import number, whole
 from fairq.workload.seeds import stream
-from fairq.workload.sizes import Distribution, Estimate, Fixed, tokens
+from fairq.workload.sizes import Distribution, Estimate, Fixed, may_be_zero, tokens
 
 MOST_REQUESTS = 10_000_000
 """A tenant expected to send more than this is a typing mistake, not an experiment."""
@@ -94,8 +95,10 @@ class Tenant:
                 _check_keys(self.keys)
             if self.patience_s is not None:
                 number("patience_s", self.patience_s, least=0)
-            if self.prompt_tokens == self.output_tokens == Fixed(0):
-                raise ValueError("output_tokens must be > 0 where prompt_tokens is 0, got 0")
+            if may_be_zero(self.prompt_tokens) and may_be_zero(self.output_tokens):
+                raise ValueError(
+                    f"output_tokens must be > 0 where prompt_tokens may be 0, got {self.output_tokens}"
+                )
         except ValueError as error:
             raise ValueError(f"tenant {self.name!r}: {error}") from None
 
@@ -135,7 +138,6 @@ class ClosedLoopSource:
         self.tenant = tenant
         self.workers = tenant.arrivals.workers
         self.horizon_s = horizon_s
-        self._think = tenant.arrivals.think_s
         self._seeds = (seed, replication)
         # The id of (worker, n) is first + worker + n·stride: unique, and the same under every policy.
         self._first_id, self._stride = ids
@@ -169,7 +171,7 @@ class ClosedLoopSource:
             self._drawn[worker] = ([], [], _Streams(self.tenant, *self._seeds, worker))
         draws, services, streams = self._drawn[worker]
         while len(draws) <= n:
-            thinks = self._think.sample(streams.think, self._BLOCK).tolist()
+            thinks = streams.thinks(self._BLOCK)
             sizes = streams.sizes(self._BLOCK)
             draws.extend(map(Draw._make, zip(thinks, sizes.prompt, sizes.output, sizes.cost, strict=True)))
             services.extend(sizes.service)
@@ -264,23 +266,48 @@ class _Sizes(NamedTuple):
 
 
 class _Streams:
-    """The size streams of one tenant (and one closed-loop worker), drawn from in order."""
+    """The size streams of one tenant (and one closed-loop worker), drawn from in order.
+
+    A stream is opened when something is drawn from it: that takes longer than a small tenant's draws.
+    """
 
     def __init__(self, tenant: Tenant, seed: int, replication: int, *worker: int) -> None:
         self._tenant = tenant
-        self.think = stream(seed, replication, tenant.name, "think", *worker)
-        self._prompt = stream(seed, replication, tenant.name, "prompt_tokens", *worker)
-        self._output = stream(seed, replication, tenant.name, "output_tokens", *worker)
-        self._estimate = stream(seed, replication, tenant.name, "estimate", *worker)
-        self._service = stream(seed, replication, tenant.name, "service", *worker)
+        self._key = (seed, replication, worker)
+        self._opened: dict[str, Generator] = {}
 
     def sizes(self, n: int) -> _Sizes:
         tenant = self._tenant
-        prompt = tokens(tenant.prompt_tokens, self._prompt, n)
-        output = tokens(tenant.output_tokens, self._output, n)
-        cost = tenant.estimate.costs(prompt + output, self._estimate)
-        service = [None] * n if tenant.service is None else tenant.service.sample(self._service, n).tolist()
-        return _Sizes(prompt.tolist(), output.tolist(), cost.tolist(), service)
+        prompt = tokens(tenant.prompt_tokens, self._stream("prompt_tokens", tenant.prompt_tokens), n)
+        output = tokens(tenant.output_tokens, self._stream("output_tokens", tenant.output_tokens), n)
+        cost = prompt + output
+        if tenant.estimate != Estimate():
+            cost = tenant.estimate.costs(cost, self._stream("estimate"))
+        return _Sizes(
+            prompt.tolist(), output.tolist(), cost.tolist(), self._seconds("service", tenant.service, n)
+        )
+
+    def thinks(self, n: int) -> list[Any]:
+        assert isinstance(self._tenant.arrivals, ClosedLoop)
+        return self._seconds("think", self._tenant.arrivals.think_s, n)
+
+    def _seconds(self, purpose: str, seconds: Distribution | None, n: int) -> list[Any]:
+        if seconds is None:
+            return [None] * n
+        drawn: list[Any] = seconds.sample(self._stream(purpose, seconds), n).tolist()
+        return drawn
+
+    def _stream(self, purpose: str, sizes: Distribution | None = None) -> Generator:
+        if isinstance(sizes, Fixed):
+            return _NOTHING_IS_DRAWN
+        if purpose not in self._opened:
+            seed, replication, worker = self._key
+            self._opened[purpose] = stream(seed, replication, self._tenant.name, purpose, *worker)
+        return self._opened[purpose]
+
+
+_NOTHING_IS_DRAWN = Generator(PCG64(0))
+"""For sizes that are fixed."""
 
 
 class _Batch:

@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -258,9 +259,19 @@ def _chunks(path: Path, file: Any, wanted: list[str]) -> Iterator[tuple[list[tup
     rows = _rows(path, file)
     _, header = next(rows, (1, []))
     places = [_place(path, header, name) for name in wanted]
-    body = ((line, row) for line, row in rows if _complete(path, line, row, len(header)))
-    while chunk := list(islice(body, _CHUNK)):
-        yield [tuple(row[place] for place in places) for _, row in chunk], [line for line, _ in chunk]
+    pick, width = itemgetter(*places), len(header)
+    while True:
+        cells: list[tuple[str, ...]] = []
+        lines: list[int] = []
+        for line, row in islice(rows, _CHUNK):
+            if len(row) != width:
+                got = f"{len(row)} fields where the header has {width}: {','.join(row)[:80]!r}"
+                raise TraceError(f"{path}:{line}: {got}")
+            cells.append(pick(row))
+            lines.append(line)
+        if not cells:
+            return
+        yield cells, lines
 
 
 def _rows(path: Path, file: Any) -> Iterator[tuple[int, list[str]]]:
@@ -281,14 +292,6 @@ def _rows(path: Path, file: Any) -> Iterator[tuple[int, list[str]]]:
         if blank:
             raise TraceError(f"{path}:{blank[0]}: an empty line between rows")
         yield line, row
-
-
-def _complete(path: Path, line: int, row: list[str], width: int) -> bool:
-    if len(row) != width:
-        raise TraceError(
-            f"{path}:{line}: {len(row)} fields where the header has {width}: {','.join(row)[:80]!r}"
-        )
-    return True
 
 
 def _place(path: Path, header: list[str], name: str) -> int:

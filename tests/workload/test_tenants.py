@@ -8,6 +8,7 @@ from fairq import Request
 from fairq.workload import (
     ClosedLoop,
     Dump,
+    Empirical,
     Estimate,
     Exponential,
     Fixed,
