@@ -182,7 +182,11 @@ def test_no_open_loop_no_requests_and_no_loop_no_sources() -> None:
         (lambda: Tenant("a", "g", Dump(0, 1), 1, 1, patience_s=-1), r"tenant 'a': patience_s .* got -1"),
         (
             lambda: Tenant("a", "g", Dump(0, 1), Fixed(0), 0),
-            r"tenant 'a': output_tokens must be > 0 .* got 0",
+            r"tenant 'a': output_tokens must be > 0 where prompt_tokens may be 0, got Fixed",
+        ),
+        (
+            lambda: Tenant("a", "g", Dump(0, 1), Fixed(0), Empirical((1, 0))),
+            r"tenant 'a': output_tokens must be > 0 where prompt_tokens may be 0, got Empirical",
         ),
         (lambda: Workload([CHAT, CHAT], 10), r"tenant 'chat' appears twice"),
         (lambda: Workload([CHAT], 0), r"horizon_s must be .* > 0, got 0"),
