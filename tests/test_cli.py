@@ -182,6 +182,26 @@ def test_load_and_burst_are_felt() -> None:
     assert wait("--burst", "0.2") < 0.5 * wait() < wait("--load", "2")
 
 
+def test_a_fetched_trace_and_a_shipped_log_run_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    run = ("--policy", "FIFO", "--json")
+    by_name, by_path = (json.loads(fairq("run", name, *run)) for name in ("synthetic_27_tenants", LOG))
+    assert by_name == by_path
+    message = one_line("run", "azure-code-2023", *run)
+    assert (
+        message == "fairq: azure-code-2023: is not here yet; `fairq traces get azure-code-2023` fetches it\n"
+    )
+    local = SHARED / "azure_llm_2023_code.csv"
+    if local.exists():
+        fairq("traces", "get", "azure-code-2023", "--from", local)
+        assert (
+            json.loads(fairq("run", "azure-code-2023", *run))["policies"]["FIFO"]["tenant"]["all"]["n"]
+            == 8819
+        )
+
+
 BAD = """\
 name: bad
 horizon_s: 10
@@ -205,6 +225,7 @@ def test_a_bad_scenario_is_one_line_with_file_field_and_value(tmp_path: Path) ->
     [
         (["nope"], "nope: no such file, nor a shipped scenario (noisy_burst, published_burst"),
         (["nope.csv"], "log.file: cannot be read (No such file or directory)"),
+        (["log.jsonl"], "log.jsonl: logs are read from CSV files, got '.jsonl'"),
         (["noisy_burst", "--policy", "lifo"], "--policy must be one of FIFO, capped, aged, fair, got 'lifo'"),
         (["noisy_burst", "--by", "key"], "--by must be tenant or group, got 'key'"),
         (["noisy_burst", "--format", "gif"], "--format must be one of png, svg, pdf, got 'gif'"),

@@ -96,12 +96,14 @@ def run(
 
 
 def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
-    """A scenario from a scenario file, a shipped name, or a log (CSV) with its columns.
+    """A scenario from a scenario file, a shipped name, or a log (CSV, or a fetched trace) with its columns.
 
     Raises
     ------
     InputError : names file, field and value.
     """
+    from fairq.commands._catalog import PUBLIC
+    from fairq.commands.traces import trace_folder
     from fairq.data import data_names, data_path
     from fairq.scenario import Scenario
 
@@ -109,6 +111,12 @@ def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
     path = Path(file)
     if not path.exists() and file in data_names("logs", ".csv"):
         path = data_path(f"logs/{file}.csv")
+    if not path.exists() and file in PUBLIC:
+        path = trace_folder() / PUBLIC[file].file_name
+        if not path.exists():
+            raise InputError(f"{file}: is not here yet; `fairq traces get {file}` fetches it")
+    if path.suffix.lower() in (".jsonl", ".parquet"):
+        raise InputError(f"{path}: logs are read from CSV files, got {path.suffix!r}")
     if path.suffix.lower() == ".csv":
         return Scenario.from_log(path, **given)
     if given:

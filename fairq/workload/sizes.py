@@ -111,7 +111,7 @@ class Estimate:
 
     def costs(self, true: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
         """Estimated costs in tokens for the true costs, same shape."""
-        guess: NDArray[np.float64] = true * self.factor
+        guess: NDArray[np.floating[Any]] = true * self.factor
         if self.sigma:
             guess = guess * np.exp(self.sigma * rng.standard_normal(true.shape))
         return np.clip(np.rint(guess), 1, MOST_TOKENS).astype(np.int64)
