@@ -397,6 +397,16 @@ def test_bad_yaml_names_file_and_line(tmp_path: Path, text: str, message: str) -
         Scenario.load(path)
 
 
+def test_a_tenant_may_take_over_another_ones_fields(tmp_path: Path) -> None:
+    path = tmp_path / "merge.yaml"
+    path.write_text(
+        "name: x\nhorizon_s: 10\npolicies: {FIFO: {policy: fifo}}\ntenants:\n  a: &a\n    weight: 1\n"
+        "    arrivals: {kind: dump, at_s: 0, requests: 3}\n    prompt_tokens: 1\n    output_tokens: 1\n"
+        "  b: {<<: *a, weight: 2}\n"
+    )
+    assert Scenario.load(path).workload().weights == {"a": 1, "b": 2}
+
+
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes(b"name: \xff\n")

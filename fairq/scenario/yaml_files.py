@@ -18,13 +18,15 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: dict[Any, int] = {}
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue  # `<<: *other` gives defaults; the keys written here win
             key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, (str, int, float, bool, type(None))):
                 raise yaml.constructor.ConstructorError(
                     None, None, "a key must be a name", key_node.start_mark
                 )
-            if key in seen and key != "<<":
+            if key in seen:
                 problem = f"key {key!r} is given twice (first on line {seen[key]})"
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen[key] = line

@@ -114,4 +114,5 @@ class Estimate:
         guess: NDArray[np.floating[Any]] = true * self.factor
         if self.sigma:
             guess = guess * np.exp(self.sigma * rng.standard_normal(true.shape))
-        return np.clip(np.rint(guess), 1, MOST_TOKENS).astype(np.int64)
+        costs: NDArray[np.int64] = np.clip(np.rint(guess), 1, MOST_TOKENS).astype(np.int64)
+        return costs
