@@ -75,16 +75,16 @@ class KeyCaps(Wrapper):
     ) -> None:
         super().__init__(inner)
         self.default = _check_limit("default", default)
-        self._own = {key: Cap(key, limit) for key, limit in (per_key or {}).items()}
+        self._own = {key: self._new_cap(key, limit) for key, limit in (per_key or {}).items()}
         self._explicit = set(self._own)
         self._groups: dict[str, Cap] = {}
         self._groups_of: dict[str, tuple[Cap, ...]] = {}
         # One hold for all keys whose limit is 0: each would else be asked about at every call.
-        self._shut = Cap("limit 0", 0)
+        self._shut = self._new_cap("limit 0", 0)
         for name, (keys, limit) in (groups or {}).items():
             if isinstance(keys, str):
                 raise TypeError(f"group {name!r}: keys must be a collection of keys, got the string {keys!r}")
-            cap = self._groups[name] = Cap(name, limit)
+            cap = self._groups[name] = self._new_cap(name, limit)
             for key in dict.fromkeys(keys):
                 self._groups_of[key] = (*self._groups_of.get(key, ()), cap)
         if self._groups:
@@ -118,10 +118,13 @@ class KeyCaps(Wrapper):
         if key not in self._explicit and not self._own[key].running:
             del self._own[key]
 
+    def _new_cap(self, name: str, limit: int | None) -> Cap:
+        return Cap(name, limit)
+
     def _cap(self, key: str) -> Cap:
         cap = self._own.get(key)
         if cap is None:
-            cap = self._own[key] = Cap(key, self.default)
+            cap = self._own[key] = self._new_cap(key, self.default)
         return cap
 
     def _caps_of(self, key: str) -> list[Cap]:
@@ -141,7 +144,7 @@ class KeyCaps(Wrapper):
 
     def _reopen(self) -> None:
         self._shut.limit = None
-        self._shut = Cap("limit 0", 0)
+        self._shut = self._new_cap("limit 0", 0)
 
     def snapshot(self, now: Number | None = None) -> dict[str, Any]:
         """As every policy's, with ``caps``: per key that runs or has a limit of its own, and per group."""

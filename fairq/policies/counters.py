@@ -1,0 +1,113 @@
+"""What VTC and SFQ have in common: a counter per tenant of what it was charged, in tokens per weight.
+
+The waiting tenant with the least counter goes next, so costs need not be known beforehand: whatever a
+request turns out to cost is added when it shows. Ties: the earlier head, then the order of put. The two
+differ in where a tenant that comes back starts.
+
+Counters are exact where costs and weights are whole numbers or fractions.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import Any
+
+from fairq.policies.base import show
+from fairq.policies.fair import Fair
+from fairq.policies.lines import Gate, TenantLines
+from fairq.request import Number, Request
+
+
+def per_weight(cost: Number, weight: Number) -> Number:
+    """``cost / weight``, exact for whole numbers and fractions."""
+    if weight == 1:
+        return cost
+    if isinstance(cost, int) and isinstance(weight, int):
+        whole, rest = divmod(cost, weight)
+        return Fraction(cost, weight) if rest else whole
+    return cost / weight
+
+
+class Account(TenantLines):
+    """A tenant's lines and its counter."""
+
+    __slots__ = ("_policy", "counter")
+
+    def __init__(self, name: str, policy: Counting) -> None:
+        super().__init__(name, policy._waiting, policy._cover)
+        self._policy = policy
+        self.counter: Number = 0  # tokens per weight
+
+    def rank(self, gate: Gate | None) -> Any:
+        head = self.head(gate)
+        return None if head is None else (self.counter, *self._waiting[head][:-1])
+
+    def earliest(self) -> Any:
+        """(arrival, order) that no head of this tenant precedes, whichever keys may run."""
+        return self.line.queue[0][:-1] if self.line is not None else self._pool.least()  # type: ignore[union-attr]
+
+
+class Counting(Fair[Account]):
+    """The least counter goes next."""
+
+    def _new(self, name: str) -> Account:
+        return Account(name, self)
+
+    def _floor(self, state: Account) -> Any:
+        line = state.line
+        if line is not None:
+            arrival, order, _ = line.queue[0]
+            return state.counter, arrival, order
+        return (state.counter, *state.earliest())
+
+    def _serve(self, state: Account, request: Request, gate: Gate | None) -> None:
+        state.counter += per_weight(request.cost, self.weight(state.name))
+
+    def _adjust(self, state: Account, difference: Number) -> None:
+        state.counter += per_weight(difference, self.weight(state.name))
+
+    @abstractmethod
+    def _join(self, state: Account) -> None:
+        """Lift a tenant whose line was empty, so that it brings no credit."""
+
+    # -- forgetting -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _level(self) -> Number:
+        """The counter to which a tenant joining now would be lifted."""
+
+    def _close_accounts(self) -> None:
+        # Whoever joins later is lifted at least to the least counter that any waiting tenant has had for
+        # good, without what it was charged for running work and may get back.
+        self._pending: dict[str, Number] = {}
+        for request, charged in self._running.items():
+            name = request.tenant
+            weighted = per_weight(charged, self.weight(name))
+            self._pending[name] = self._pending.get(name, 0) + weighted
+        settled = [s.counter - self._pending.get(s.name, 0) for s in self._tenants.values() if s.waiting]
+        self._least = min([self._level() - sum(self._pending.values()), *settled])
+        super()._close_accounts()
+
+    def _blank(self, state: Account) -> bool:
+        return state.name not in self._pending and state.counter <= self._least
+
+    # -- explaining -----------------------------------------------------------------------------
+
+    def _accounts(self) -> dict[str, dict[str, Any]]:
+        """Per tenant: ``weight``; ``counter``, in tokens per weight; ``place`` among those waiting."""
+        waiting = sorted((s.rank(None), s.name) for s in self._tenants.values() if s.waiting)
+        places = {name: place for place, (_, name) in enumerate(waiting)}
+        return {
+            name: {"weight": self.weight(name), "counter": s.counter, "place": places.get(name)}
+            for name, s in self._tenants.items()
+        }
+
+    def _why(self, request: Request, now: Number | None) -> str:
+        state = self._tenants[request.tenant]
+        others = [s for s in self._tenants.values() if s.waiting and s is not state]
+        said = f"{state.name} has been charged least among those that may run: {show(state.counter)}"
+        if not others:
+            return f"{said} tokens per weight; nobody else waits."
+        second = min(others, key=lambda s: (s.counter, s.rank(None)))
+        return f"{said} tokens per weight ({second.name}: {show(second.counter)})."

@@ -1,0 +1,184 @@
+"""Shares of shares: an organisation has its share, its users share that, and each user has keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from fairq.policies.base import Policy, check_number, check_weights, show
+from fairq.policies.composite import Composite
+from fairq.policies.counters import per_weight
+from fairq.policies.lines import REFUSED, Gate, Hold, Member, Pool
+from fairq.policies.vtc import Lift
+from fairq.request import Number, Request
+
+
+class _Branch(Member):
+    """A branch as a member of the pool: its rank is that of the request its policy would send next."""
+
+    __slots__ = ("_nested", "counter", "inner", "name", "waiting")
+
+    def __init__(self, name: str, inner: Policy, nested: Nested) -> None:
+        super().__init__()
+        self.name = name
+        self.inner = inner
+        self.counter: Number = 0  # tokens per weight
+        self.waiting = 0
+        self.exact = False
+        self._nested = nested
+
+    def rank(self, gate: Gate | None) -> Any:
+        head = self.inner.peek(gate, self._nested._now)
+        return None if head is None else (self.counter, *self._nested._waiting[head][:-1])
+
+    def holds(self, gate: Gate) -> Iterable[Hold]:
+        return (REFUSED,)  # what holds all of it back is the inner policy's affair: ask anew
+
+
+class Nested(Lift[_Branch], Composite):
+    """Fair shares among branches (organisations), and any policy among the tenants of each.
+
+    Parameters
+    ----------
+    of : which branch a request belongs to: tenant → branch (a tenant not named is a branch of its own), or
+        a function of the request.
+    inner : branch → a fresh policy for its requests. It may be ``Nested`` again.
+    weights : branch → weight, finite and > 0; default 1.
+    needs_now : whether the inner policies order by time.
+
+    Between branches it is VTC: the branch charged least goes, true cost is settled, and a branch that was
+    empty is lifted. So for two branches with waiting work throughout, on any number of slots, the costs
+    dispatched differ by ``|Dᵢ/wᵢ − Dⱼ/wⱼ| ≤ Lᵢ/wᵢ + Lⱼ/wⱼ``; inside a branch the inner policy's bound
+    holds, of the branch's service. A user gains nothing by spreading over keys, nor an organisation by
+    spreading over users.
+
+    ``Nested({"ann": "physics", "bob": "physics"}, lambda org: DRR(500), weights={"physics": 2})``
+    """
+
+    def __init__(
+        self,
+        of: Mapping[str, str] | Callable[[Request], str],
+        inner: Callable[[str], Policy],
+        weights: Mapping[str, Number] | None = None,
+        *,
+        needs_now: bool = False,
+    ) -> None:
+        super().__init__()
+        self._of = of if callable(of) else _lookup(dict(of))
+        self._make = inner
+        self._weights = check_weights(weights)
+        self.needs_now = needs_now
+        self._branches: dict[str, _Branch] = {}
+        self._branch_of: dict[Policy, _Branch] = {}
+        self._tenant_weights: dict[str, Number] = {}
+        self._pool = Pool()
+        self._last: _Branch | None = None
+        self._now: Number | None = None
+
+    def weight(self, branch: str) -> Number:
+        """A branch's weight."""
+        return self._weights.get(branch, 1)
+
+    def set_branch_weight(self, branch: str, weight: Number) -> None:
+        """Change a branch's weight from its next turn on."""
+        self._weights[branch] = check_number(f"weight of {branch!r}", weight, above=True)
+
+    def set_weight(self, tenant: str, weight: Number) -> None:
+        """Change a tenant's weight inside its branch, now or when the branch is first met."""
+        check_number(f"weight of {tenant!r}", weight, above=True)
+        if self._branches:
+            super().set_weight(tenant, weight)
+        self._tenant_weights[tenant] = weight
+
+    # -- the books ------------------------------------------------------------------------------
+
+    def _route(self, request: Request) -> Policy:
+        name = self._of(request)
+        branch = self._branches.get(name)
+        if branch is None:
+            branch = self._branches[name] = self._open(name)
+        return branch.inner
+
+    def _open(self, name: str) -> _Branch:
+        inner = self._adopt(self._make(name), f"branch {name!r}")
+        if inner.needs_now and not self.needs_now:
+            raise ValueError(f"branch {name!r} orders by time: say needs_now=True to Nested")
+        branch = _Branch(name, inner, self)
+        self._branch_of[inner] = branch
+        for tenant, weight in self._tenant_weights.items():
+            with suppress(TypeError):  # not every branch needs to have weights
+                inner.set_weight(tenant, weight)
+        return branch
+
+    def _enter(self, request: Request, arrival: Number, order: int) -> Any:
+        entry = super()._enter(request, arrival, order)
+        branch = self._branch_of[self._home[request]]
+        if not branch.waiting:
+            self._lift(branch)
+        branch.waiting += 1
+        self._place(branch)
+        return entry
+
+    def _pick(self, gate: Gate | None, now: Number | None) -> Policy | None:
+        self._now = now
+        branch: _Branch | None = self._pool.best(gate)
+        return None if branch is None else branch.inner
+
+    def _leave(self, request: Request, gate: Gate | None) -> None:
+        super()._leave(request, gate)
+        branch = self._branch_of[self._home[request]]
+        branch.counter += per_weight(request.cost, self.weight(branch.name))
+        self._shrink(branch)
+
+    def _drop(self, request: Request) -> None:
+        branch = self._branch_of[self._home[request]]
+        self._home.pop(request).cancel(request)
+        super()._leave(request, None)
+        self._shrink(branch)
+
+    def _true_up(self, request: Request, difference: Number) -> None:
+        branch = self._branch_of[self._home[request]]
+        branch.counter += per_weight(difference, self.weight(branch.name))
+        if branch.waiting:
+            self._place(branch)
+
+    def _shrink(self, branch: _Branch) -> None:
+        branch.waiting -= 1
+        if branch.waiting:
+            self._place(branch)
+        else:
+            self._pool.remove(branch)
+            self._last = branch
+
+    def _place(self, branch: _Branch) -> None:
+        # No later than its next request, whichever that is.
+        self._pool.place(branch, (branch.counter, float("-inf"), -1))
+
+    def _inners(self) -> Iterator[tuple[str, Policy]]:
+        return ((branch.name, branch.inner) for branch in self._branches.values())
+
+    # -- explaining -----------------------------------------------------------------------------
+
+    def _why(self, request: Request, now: Number | None) -> str:
+        branch = self._branch_of[self._home[request]]
+        inside = branch.inner._why(request, now)
+        return (
+            f"{branch.name} has been charged least among the branches with work that may run: "
+            f"{show(branch.counter)} tokens per weight. In it: {inside}"
+        )
+
+    def snapshot(self, now: Number | None = None) -> dict[str, Any]:
+        """As every policy's, with ``branches``: each one's ``weight``, ``counter`` (tokens per weight) and
+        how many wait; ``inside``: the snapshot of each.
+        """
+        view = super().snapshot(now)
+        view["branches"] = {
+            b.name: {"weight": self.weight(b.name), "counter": b.counter, "waiting": b.waiting}
+            for b in self._branches.values()
+        }
+        return view
+
+
+def _lookup(of: Mapping[str, str]) -> Callable[[Request], str]:
+    return lambda request: of.get(request.tenant, request.tenant)
