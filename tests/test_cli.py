@@ -174,6 +174,12 @@ def test_the_real_traces_run_as_they_are(name: str) -> None:
     assert sum(row["n"] for row in tenants.values()) == {"azure": 8819, "vtc_a": 1500}[name[:5]]
 
 
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,[bold]x[/],1,1\n")
+    assert "│ [bold]x[/] │" in fairq("run", path, "--policy", "FIFO")
+
+
 def test_load_and_burst_are_felt() -> None:
     def wait(*options: str) -> float:
         run = ("run", "noisy_burst", "--policy", "FIFO", "--by", "group", "--replications", "2", "--json")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from rich.table import Table
+from rich.text import Text
 
 from fairq import metrics
 from fairq.sim import Result
@@ -97,7 +98,7 @@ def terminal(rows: pd.DataFrame, by: str, replay: bool, most: int | None, shares
         made.add_column(_heading(column), justify="right", no_wrap=column not in counts)
     for _, row in shown.iterrows():
         cells = [f"{int(row[count]):,}" for count in counts]
-        made.add_row(str(row[by]), *cells, *(_cell(row, column, runs, replay) for column in columns))
+        made.add_row(Text(str(row[by])), *cells, *(_cell(row, column, runs, replay) for column in columns))
     if len(shown) < len(rows):
         made.caption = f"and {len(rows) - len(shown)} more with fewer tokens (--all shows them)"
     return made

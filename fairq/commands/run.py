@@ -154,6 +154,7 @@ def simulate_all(scenario: Scenario, replications: int) -> Results:
 @contextmanager
 def _progress(runs: int) -> Iterator[Any]:
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     console = Console(stderr=True)
@@ -164,7 +165,7 @@ def _progress(runs: int) -> Iterator[Any]:
         def begin(what: str) -> Any:
             nonlocal begun
             before, begun = begun, begun + 1
-            bar.update(task, description=what, completed=before)
+            bar.update(task, description=escape(what), completed=before)
             return lambda done, expected: bar.update(task, completed=before + done / max(expected, 1))
 
         yield begin
