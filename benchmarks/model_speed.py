@@ -46,9 +46,11 @@ def draw(n: int, seed: int = 1) -> list[Request]:
     rng = np.random.default_rng(seed)
     arrivals = np.cumsum(rng.exponential(1 / (SLOTS * LOAD), n)).tolist()
     services = rng.exponential(1.0, n).tolist()
+    tenants = [f"tenant-{k}" for k in range(TENANTS)]
+    who = rng.integers(0, TENANTS, n).tolist()
     return [
-        Request(f"tenant-{i % TENANTS}", 1, arrival=arrival, service=service, id=i)
-        for i, (arrival, service) in enumerate(zip(arrivals, services, strict=True))
+        Request(tenants[k], 1, arrival=arrival, service=service, id=i)
+        for i, (k, arrival, service) in enumerate(zip(who, arrivals, services, strict=True))
     ]
 
 

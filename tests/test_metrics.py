@@ -121,9 +121,12 @@ def test_shares_are_of_tokens_and_of_those_compared():
 
 
 def test_fifo_shares_repeat_what_was_sent():
-    requests = backlog(20, a=1) + backlog(5, b=1)
-    run = simulate(requests, FIFO(), SlotEngine(1))
-    assert run.shares().to_dict() == pytest.approx({"a": 20 / 25, "b": 5 / 25})
+    requests = [r for _ in range(5) for r in backlog(4, a=1) + backlog(1, b=1)]
+    # aaaab five times; before the last b no a is left.
+    assert simulate(requests, FIFO(), SlotEngine(1)).shares().to_dict() == {"a": 20 / 24, "b": 4 / 24}
+    # All of a first: a has every choice that was one.
+    first_a = simulate(backlog(20, a=1) + backlog(5, b=1), FIFO(), SlotEngine(1))
+    assert first_a.shares().to_dict() == {"a": 1, "b": 0}
 
 
 def test_no_share_where_nobody_waited_together():
@@ -153,15 +156,13 @@ def test_shares_against_a_count_by_hand(data, slots):
     for row in rows:
         if row["dispatch"] < 0:
             continue
+        start, place = row["start"], row["dispatch"]
         waiting = {
             other["tenant"]
             for other in rows
-            if other["arrival"] <= row["start"]
-            and (
-                other["dispatch"] >= row["dispatch"]
-                or (other["dispatch"] < 0 and other["left"] >= row["start"])
-            )
+            if other["arrival"] <= start
             and other["status"] != "refused"
+            and (other["left"] >= start if other["dispatch"] < 0 else other["dispatch"] >= place)
         }
         if {r["tenant"] for r in rows} <= waiting:
             tokens[row["tenant"]] += row["cost"]
