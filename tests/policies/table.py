@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from fairq import DRR, FIFO, Policy, Priority
+from fairq import DRR, FIFO, SFQ, VTC, AccumulatingPriority, Policy, Priority, Shortest
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,15 @@ ROWS: dict[str, Row] = {
     "DRR 10": fair(lambda w: DRR(10, w), 10),
     "DRR 1": fair(lambda w: DRR(1, w), 1),
     "DRR 5/2": fair(lambda w: DRR(Fraction(5, 2), w), Fraction(5, 2)),
+    "VTC": fair(lambda w: VTC(w), 0),
+    "SFQ": fair(lambda w: SFQ(w), 0),
+    "accumulating priority": Row(
+        lambda w: AccumulatingPriority({0: 4, 1: 2, 2: 1}),
+        rank=lambda r: r.priority,
+        needs_arrival=True,
+        earliest=False,
+    ),
+    "shortest": Row(lambda w: Shortest(), rank=lambda r: r.cost, earliest=False),
 }
 
 FAIR = {name: row for name, row in ROWS.items() if row.spread is not None}

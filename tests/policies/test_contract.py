@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
-    initialize,
     invariant,
     precondition,
     rule,
@@ -23,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from fairq import KeyCaps, Request
+
 from .table import ROWS
 
 TENANTS = ("a", "b", "c")

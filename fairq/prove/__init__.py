@@ -1,0 +1,1 @@
+"""What fairq claims, each line checked anew: ``fairq prove`` prints the table."""
