@@ -108,8 +108,8 @@ def backlogged_shares(
     """Shares of the tokens handed out while all those compared were backlogged.
 
     A dispatch counts when, at that moment, every one of them had a request waiting (the one handed out
-    included): those are the moments at which the policy had a choice between them all. Over a whole drained
-    run the shares would only repeat the demand.
+    included), and not for that moment alone: then the policy had a choice between them all. Over a whole
+    drained run the shares would only repeat the demand.
 
     Parameters
     ----------
@@ -140,19 +140,28 @@ def _all_backlogged(requests: pd.DataFrame, by: str, names: Sequence[Any]) -> ND
     status = requests["status"].to_numpy()
     left = requests["left"].to_numpy(dtype=float)
     labels = requests[by].to_numpy()
-    all_wait = np.ones(len(served), dtype=bool)
+    now, before, after = (np.ones(len(served), dtype=bool) for _ in range(3))
     for name in names:
-        if not all_wait.any():
+        if not now.any():
             break
         mine = labels == name
         came = np.sort(arrival[mine & (status != "refused")])
         gave_up = np.sort(left[mine & (status == "cancelled")])
-        taken = np.cumsum(labels[served] == name) - (labels[served] == name)  # before this dispatch
-        waiting = np.searchsorted(came, start, side="right") - np.searchsorted(gave_up, start) - taken
-        all_wait &= waiting > 0
+        taken = labels[served] == name
+        began = start[taken]
+        came_by = np.searchsorted(came, start, side="right")
+        # At this dispatch, and just before and just after its instant.
+        now &= came_by - np.searchsorted(gave_up, start) - (np.cumsum(taken) - taken) > 0
+        before &= _count_before(came, start) - _count_before(gave_up, start) - _count_before(began, start) > 0
+        gone_by = np.searchsorted(gave_up, start, side="right") + np.searchsorted(began, start, side="right")
+        after &= came_by - gone_by > 0
     counted = np.zeros(len(requests), dtype=bool)
-    counted[served[all_wait]] = True
+    counted[served[now & (before | after)]] = True
     return counted
+
+
+def _count_before(times: NDArray[Any], moments: NDArray[Any]) -> NDArray[np.intp]:
+    return np.searchsorted(times, moments, side="left")
 
 
 def jain_index(values: ArrayLike, weights: ArrayLike | None = None) -> float:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fairq import DRR, FIFO, Request, metrics
+from fairq import DRR, FIFO, KeyCaps, Request, metrics
 from fairq.sim import SlotEngine, simulate
 
 
@@ -136,6 +136,24 @@ def test_no_share_where_nobody_waited_together():
     assert shares.index.tolist() == ["a", "b"]
 
 
+def test_a_moment_is_no_backlog():
+    """Under caps a slot is idle when b comes: it waits for no time, though a is waiting all along."""
+    requests = [*backlog(4, a=3), *(Request("b", 1, arrival=t, service=1) for t in (1, 4))]
+    run = simulate(requests, KeyCaps(FIFO(), default=1), SlotEngine(2))
+    assert run.requests.loc[run.requests["tenant"] == "b", "wait"].tolist() == [0, 0]
+    assert run.shares().isna().all()
+
+
+def waits_at(rows, moment):
+    """Tenants with a waiting request at a time at which nothing happens."""
+    return {
+        row["tenant"]
+        for row in rows
+        if row["status"] != "refused"
+        and row["arrival"] <= moment < (row["left"] if row["dispatch"] < 0 else row["start"])
+    }
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), slots=st.integers(1, 3))
 def test_shares_against_a_count_by_hand(data, slots):
@@ -164,7 +182,8 @@ def test_shares_against_a_count_by_hand(data, slots):
             and other["status"] != "refused"
             and (other["left"] >= start if other["dispatch"] < 0 else other["dispatch"] >= place)
         }
-        if {r["tenant"] for r in rows} <= waiting:
+        everybody = {r["tenant"] for r in rows}
+        if waiting == everybody and everybody in (waits_at(rows, start - 0.5), waits_at(rows, start + 0.5)):
             tokens[row["tenant"]] += row["cost"]
     total = sum(tokens.values())
     expected = {t: tokens[t] / total if total else nan for t in dict.fromkeys(r["tenant"] for r in rows)}

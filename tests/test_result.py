@@ -10,19 +10,9 @@ from fairq import FIFO, Request
 from fairq.sim import SlotEngine, simulate
 
 COLUMNS = [
-    *(
-        "id",
-        "tenant",
-        "group",
-        "key",
-        "priority",
-        "conversation",
-        "arrival",
-        "start",
-        "first_token",
-        "finish",
-    ),
-    *("wait", "ttft", "latency", "cost_estimate", "cost", "prompt_tokens", "output_tokens", "status"),
+    *("id", "tenant", "group", "key", "priority", "conversation", "arrival", "start", "first_token"),
+    *("finish", "wait", "ttft", "latency", "cost_estimate", "cost", "prompt_tokens", "output_tokens"),
+    "status",
 ]
 LATENCY = [
     *("n", "unfinished", "wait_p50", "wait_p99", "ttft_p50", "ttft_p99", "latency_p50", "latency_p90"),
