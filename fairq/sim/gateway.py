@@ -94,9 +94,8 @@ def serve(
         finishes[row] = now
         if job.first_token is not None:
             first_tokens[row] = job.first_token
-        if job_columns:
-            for name, values in job_columns:
-                values[row] = getattr(job, name)
+        for name, values in job_columns:
+            values[row] = getattr(job, name)
         heappush(idle, job.slot)
         if clients is not None:
             follow(request, now)
@@ -171,18 +170,22 @@ def serve(
 
     def come_before(now: Number) -> None:
         """All who come, or give up, before ``now``, in order of time."""
-        nonlocal came, coming, waiting
         while True:
             moment = deadlines[0][0] if deadlines else inf
             if coming < now and coming <= moment:
-                if put(agenda[came]) is None:
-                    waiting += 1
-                came += 1
-                coming = agenda[came].arrival
+                come()
             elif moment < now:
                 give_up(moment)
             else:
                 return
+
+    def come() -> None:
+        """The next of the agenda comes (written out where it happens most)."""
+        nonlocal came, coming, waiting
+        if put(agenda[came]) is None:
+            waiting += 1
+        came += 1
+        coming = agenda[came].arrival
 
     def give_up(now: Number) -> None:
         nonlocal waiting
@@ -228,10 +231,7 @@ def serve(
     if until is not None:  # whoever came while every slot was busy is counted as waiting
         come_before(until)
         while coming <= until:
-            if put(agenda[came]) is None:
-                waiting += 1
-            came += 1
-            coming = agenda[came].arrival
+            come()
         give_up(until)
     rows.arrived = agenda[:came]
     return rows
