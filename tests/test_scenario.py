@@ -5,7 +5,23 @@ from typing import Any
 
 import pytest
 
-from fairq import DRR, FIFO, KeyCaps, Policy, Priority, Request
+from fairq import (
+    DRR,
+    FIFO,
+    SFQ,
+    VTC,
+    AccumulatingPriority,
+    Floors,
+    KeyCaps,
+    Levels,
+    Nested,
+    Policy,
+    Priority,
+    Request,
+    Shortest,
+    SoftCaps,
+)
+from fairq.counterexamples import NoLift
 from fairq.data import data_names, data_path
 from fairq.scenario import Scenario, ScenarioError, load_policy, policy_from_data
 from fairq.scenario.policies import POLICIES
@@ -42,6 +58,7 @@ tenants:
     prompt_tokens: {kind: lognormal, median: 400, sigma: 0.8, max: 4000}
     output_tokens: {kind: empirical, values: [10, 20, 400]}
     patience_s: 60
+    line_limit: 5
   code:
     arrivals: {kind: gamma, rate_per_s: 1e-1, cv: 4}
     prompt_tokens: {kind: exponential, mean: 900}
@@ -80,6 +97,19 @@ policies:
       batch: {keys: [nightly, people], limit: 2}
       several: {keys: [chat, first], limit: 4}
     around: {policy: drr, quantum: 100}
+  gaining: {policy: accumulating, rates: {0: 4, 1: 1}}
+  short: {policy: shortest}
+  counted: {policy: vtc, weights: {chat-1: 5}}
+  tagged: {policy: sfq}
+  levels: {policy: levels, ageing_s: 60, levels: {0: {policy: drr, quantum: 500}, 1: {policy: vtc}}}
+  shares:
+    policy: nested
+    branches: {people: [chat, people], machines: [cron, script, nightly]}
+    weights: {people: 3}
+    inside: {policy: vtc}
+  lent: {policy: soft_caps, default: 1, groups: {batch: {keys: [nightly], limit: 2}}, around: {policy: fifo}}
+  kept: {policy: floors, slots: 4, floors: {chat: {keys: [chat], slots: 2}}, around: {policy: vtc}}
+  fault: {policy: counterexample, fault: no_lift}
 """
 
 MINIMAL: dict[str, Any] = {
@@ -108,8 +138,8 @@ def test_tenants_are_built_as_written(full: Scenario) -> None:
     assert isinstance(workload, Workload)
     assert workload.horizon_s == 600
     assert workload.tenants == (
-        Tenant("chat-1", "chat", *chat, weight=2, patience_s=60),
-        Tenant("chat-2", "chat", *chat, weight=2, patience_s=60),
+        Tenant("chat-1", "chat", *chat, weight=2, patience_s=60, line_limit=5),
+        Tenant("chat-2", "chat", *chat, weight=2, patience_s=60, line_limit=5),
         Tenant("code", "code", Gamma(0.1, 4), Exponential(900), 30, service=Exponential(2)),
         Tenant("cron", "cron", OnOff(5, 10, 50), 10, 10, keys=("first", "second")),
         Tenant("people", "people", ClosedLoop(3, Fixed(5)), 10, 10, keys=3),
@@ -126,7 +156,22 @@ def test_every_kind_is_in_that_file() -> None:
 
 
 def test_policies_are_fresh_and_of_their_kind(full: Scenario) -> None:
-    kinds = {"FIFO": FIFO, "strict": Priority, "aged": Priority, "fair": DRR, "capped": KeyCaps}
+    kinds = {
+        "FIFO": FIFO,
+        "strict": Priority,
+        "aged": Priority,
+        "fair": DRR,
+        "capped": KeyCaps,
+        "gaining": AccumulatingPriority,
+        "short": Shortest,
+        "counted": VTC,
+        "tagged": SFQ,
+        "levels": Levels,
+        "shares": Nested,
+        "lent": SoftCaps,
+        "kept": Floors,
+        "fault": NoLift,
+    }
     assert {name: type(full.policy(name)) for name in full.policies} == kinds
     assert full.policy("fair") is not full.policy("fair")
 
@@ -187,6 +232,30 @@ def test_strict_priority_starves_and_ageing_does_not(full: Scenario) -> None:
 def test_caps_name_groups_tenants_and_keys(full: Scenario, keys: list[str], together: int) -> None:
     requests = [Request(key, 100, key=key, arrival=0, id=(key, n)) for n in range(9) for key in keys]
     assert len(running(full.policy("capped"), requests)) == together
+
+
+def test_branches_name_groups_and_tenants_and_the_rest_is_by_group(full: Scenario) -> None:
+    backlog = [
+        Request(who, 300, arrival=0, id=f"{who}/{n}")
+        for n in range(9)
+        for who in ("chat-1", "chat-2", "nightly", "code")
+    ]
+    order = [who.split("/")[0] for who in served(full.policy("shares"), backlog)[:10]]
+    # people 3, machines 1, code (a branch of its own) 1; among people both chats weigh 2
+    assert [order.count(who) for who in ("chat-1", "chat-2", "nightly", "code")] == [3, 3, 2, 2]
+
+
+def test_floors_and_soft_caps_are_built_as_written(full: Scenario) -> None:
+    def ask(keys: str) -> list[Request]:
+        return [Request(key, 100, arrival=0, id=(n, key)) for n, key in enumerate(keys.split())]
+
+    assert running(full.policy("kept"), ask("code code code chat-1")) == [
+        (0, "code"),
+        (3, "chat-1"),
+        (1, "code"),
+    ]
+    lent = running(full.policy("lent"), ask("code code nightly nightly nightly"))
+    assert lent == [(0, "code"), (2, "nightly"), (1, "code"), (3, "nightly"), (4, "nightly")]
 
 
 def test_the_shipped_scenarios_load() -> None:
@@ -326,12 +395,41 @@ def test_a_change_that_does_not_fit_is_named(full: Scenario, changes: dict[str, 
         ("seed: 7", "seed: -7", "seed: must be >= 0, got -7"),
         ("seed: 7", "sead: 7", "sead: unknown field, got 7"),
         ("name: everything", "name: 5", "name: must be a valid string, got 5"),
+        ("rates: {0: 4, 1: 1}", "rates: {0: 4}", "policies.gaining.rates: there is none for priority 1 of"),
+        ("rates: {0: 4, 1: 1}", "rates: {}", "policies.gaining.rates: "),
+        (
+            "0: {policy: drr, quantum: 500}",
+            "0: {policy: drr}",
+            "policies.levels.levels.0.quantum: is missing",
+        ),
+        (
+            ", 1: {policy: vtc}}",
+            "}",
+            "policies.levels.levels: there is none for priority 1 of tenant 'nightly'",
+        ),
+        (
+            "machines: [cron,",
+            "machines: [chat,",
+            "policies.shares.branches.machines: 'chat-1' is in 'people'",
+        ),
+        (
+            "machines: [cron,",
+            "machines: [x,",
+            "policies.shares.branches.machines: no tenant or group is named",
+        ),
+        (
+            "weights: {people: 3}",
+            "weights: {pople: 3}",
+            "policies.shares.weights: no branch is named 'pople'",
+        ),
+        ("keys: [chat], slots: 2", "keys: [chat], slots: 9", "policies.kept.floors: floors promise 9 slots"),
+        ("fault: no_lift", "fault: none", "policies.fault.fault: must be 'charge_at_the_end', "),
         ("horizon_s: 600\n", "", "horizon_s: is missing"),
         ("kind: slots", "kind: gpus", "engine.kind: must be one of slots"),
         ("slots: 4", "slots: 0", "engine.slots: must be >= 1, got 0"),
         ("quantum: 500", "quantum: 0", "policies.fair.quantum: must be > 0, got 0"),
         (", ageing_s: null", "", "policies.strict.ageing_s: is missing"),
-        ("policy: fifo", "policy: lifo", "policies.FIFO.policy: must be one of fifo, priority, drr, caps"),
+        ("policy: fifo", "policy: lifo", "policies.FIFO.policy: must be one of fifo, priority, "),
         (
             "around: {policy: drr, quantum: 100}",
             "around: {policy: drr}",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter
 
-from fairq.scenario.spec import Count, Cv, NonNegative, Number, Positive, Spec, choice, plain
+from fairq.scenario.spec import Count, Cv, Limit, NonNegative, Number, Positive, Spec, choice, plain
 from fairq.workload import (
     Arrivals,
     ClosedLoop,
@@ -233,6 +233,7 @@ class TenantSpec(Spec):
     keys: Annotated[int | tuple[str, ...], PlainValidator(_keys)] | None = None
     service_s: Size | None = None
     patience_s: NonNegative | None = None
+    line_limit: Limit | None = None
 
     def names(self, group: str) -> list[str]:
         """The tenants this stands for."""
@@ -253,6 +254,7 @@ class TenantSpec(Spec):
                 estimate=Estimate(**dict(self.estimate)),
                 service=None if self.service_s is None else self.service_s.build(),
                 patience_s=self.patience_s,
+                line_limit=self.line_limit,
             )
             for name in self.names(group)
         ]

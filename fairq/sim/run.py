@@ -23,7 +23,8 @@ Report: TypeAlias = Callable[[int, int], None]
 class Workload(Protocol):
     """What a run asks of a workload (``fairq.workload.Workload`` and traces are such).
 
-    It may also have ``closed_loops(seed, replication)``, ``group_of``, ``weights`` and ``patience_s``.
+    It may also have ``closed_loops(seed, replication)``, ``group_of``, ``weights``, ``patience_s`` and
+    ``line_limit``.
     """
 
     def requests(self, seed: int, replication: int = 0) -> list[Request]: ...
@@ -55,7 +56,8 @@ def simulate(
         statistics (``Result.all_requests`` has them).
     patience : seconds a request waits before it is "cancelled": a number, per tenant, or a function of the
         request; default: the workload's own.
-    line_limit : how many requests of a tenant may wait; one more is "refused".
+    line_limit : how many requests of a tenant may wait, for all or per tenant; one more is "refused";
+        default: the workload's own.
     progress : called about a hundred times with (finished, expected). What it raises ends the run.
 
     Raises
@@ -68,6 +70,8 @@ def simulate(
     requests, loops = _requests(workload, seed, replication)
     if patience is None:
         patience = getattr(workload, "patience_s", None) or None
+    if line_limit is None:
+        line_limit = getattr(workload, "line_limit", None) or None
     return from_rows(
         record(requests, policy, engine, loops, until, patience, line_limit, progress),
         slots=engine.slots,

@@ -36,6 +36,7 @@ class Tenant:
     estimate : what the gateway believes the cost to be.
     service : seconds of slot time, for engines that take them as given; None: the engine works it out.
     patience_s : gives up after waiting that long; None: never.
+    line_limit : how many of its requests may wait; one more is refused. None: any number.
 
     Raises
     ------
@@ -53,6 +54,7 @@ class Tenant:
     estimate: Estimate = field(default=Estimate(), kw_only=True)
     service: Distribution | None = field(default=None, kw_only=True)
     patience_s: float | None = field(default=None, kw_only=True)
+    line_limit: int | None = field(default=None, kw_only=True)
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class Tenant:
         estimate: Estimate | None = None,
         service: float | Distribution | None = None,
         patience_s: float | None = None,
+        line_limit: int | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "name", name)
@@ -81,6 +84,7 @@ class Tenant:
         put(self, "estimate", Estimate() if estimate is None else estimate)
         put(self, "service", None if service is None else _distribution(service))
         put(self, "patience_s", patience_s)
+        put(self, "line_limit", line_limit)
         self._check()
 
     def _check(self) -> None:
@@ -95,6 +99,8 @@ class Tenant:
                 _check_keys(self.keys)
             if self.patience_s is not None:
                 number("patience_s", self.patience_s, least=0)
+            if self.line_limit is not None:
+                whole("line_limit", self.line_limit, least=0)
             if may_be_zero(self.prompt_tokens) and may_be_zero(self.output_tokens):
                 raise ValueError(
                     f"output_tokens must be > 0 where prompt_tokens may be 0, got {self.output_tokens}"
@@ -215,6 +221,11 @@ class Workload:
     def patience_s(self) -> dict[str, float]:
         """Seconds of waiting after which a tenant's requests give up; tenants that never do are left out."""
         return {tenant.name: tenant.patience_s for tenant in self.tenants if tenant.patience_s is not None}
+
+    @property
+    def line_limit(self) -> dict[str, int]:
+        """How many requests of a tenant may wait; tenants without a limit are left out."""
+        return {tenant.name: tenant.line_limit for tenant in self.tenants if tenant.line_limit is not None}
 
     @property
     def keys_of(self) -> dict[str, tuple[str, ...]]:
