@@ -48,6 +48,7 @@ class PlainEngine:
     block: int = 16
     scheduling: str = "fcfs"
     admission: str = "prompt"
+    chunked: bool = True
     now: float = 0.0
     steps: int = 0
     waiting: list[Seq] = field(default_factory=list)
@@ -77,10 +78,14 @@ class PlainEngine:
         if self.admission != "peak" or not self.running:
             return True
         members = [*self.running, seq]
-        to_go = {s.order: max(s.output - s.made - 1, 0) for s in members}
+        # Without chunks, a prompt gets a step of its own, while those that decode wait.
+        ahead = {s.order: int(s.computed == 0 and not self.chunked) for s in members}
+        to_go = {s.order: max(s.output - s.made - ahead[s.order] - 1, 0) for s in members}
         for later in range(max(to_go.values()) + 1):
-            there = [s.known + later + self.block - 1 for s in members if to_go[s.order] >= later]
-            if sum(there) > self.kv_tokens // self.block * self.block:
+            held = [
+                s.known + ahead[s.order] + later + self.block - 1 for s in members if to_go[s.order] >= later
+            ]
+            if sum(held) > self.kv_tokens // self.block * self.block:
                 return False
         return True
 
@@ -102,10 +107,9 @@ class PlainEngine:
         seq.preemptions += 1
         self.waiting.insert(0, seq)
 
-    def step(self) -> bool:
-        """One iteration; false (and no time passes) when there is nothing to run."""
+    def schedule_running(self, plan: dict[int, tuple[Seq, int]]) -> tuple[int, bool]:
+        """Each running sequence gets its next token and a block for it; the budget left, anyone preempted."""
         budget = self.budget
-        plan: dict[int, tuple[Seq, int]] = {}
         preempted = False
         for seq in list(self.running):
             if seq not in self.running:
@@ -127,16 +131,18 @@ class PlainEngine:
                 break
             plan[id(seq)] = (seq, tokens)
             budget -= tokens
+        return budget, preempted
+
+    def schedule_waiting(self, plan: dict[int, tuple[Seq, int]], budget: int) -> None:
+        """Admit while tokens, slots and blocks last."""
         self.since_look += 1
         looks = self.admission != "peak" or self.look or self.since_look >= 10
-        if looks and not preempted:
+        if looks:
             self.look, self.since_look = False, 0
-        if preempted:
-            looks = False
         while looks and self.waiting and budget > 0 and len(self.running) < self.max_num_seqs:
             head = self.head()
             tokens = min(head.known, budget)
-            if not self.may_start(head, tokens):
+            if not self.may_start(head, tokens) or (head.known > tokens and not self.chunked):
                 break
             self.grow(head, tokens)
             self.waiting.remove(head)
@@ -145,6 +151,19 @@ class PlainEngine:
                 head.scheduled = self.now
             plan[id(head)] = (head, tokens)
             budget -= tokens
+
+    def step(self) -> bool:
+        """One iteration; false (and no time passes) when there is nothing to run."""
+        plan: dict[int, tuple[Seq, int]] = {}
+        preempted = False
+        if self.chunked:
+            budget, preempted = self.schedule_running(plan)
+            if not preempted:
+                self.schedule_waiting(plan, budget)
+        else:
+            self.schedule_waiting(plan, self.budget)
+            if not plan:
+                _, preempted = self.schedule_running(plan)
         if not plan:
             # The first in line preempted itself: an empty iteration takes no time, the next one has its
             # blocks.
@@ -155,7 +174,7 @@ class PlainEngine:
         self.look = self.look or prefill > 0 or preempted
         for seq, tokens in plan.values():
             seq.computed += tokens
-        kv = sum(s.computed for s in self.running)
+        kv = sum(s.computed for s, _ in plan.values())
         ms = self.o + max(self.a + self.b * len(plan), self.p * prefill) + self.c * kv
         self.now += ms / 1000.0
         self.steps += 1

@@ -29,6 +29,7 @@ def both(
         block=settings["block"],
         scheduling=settings["scheduling"],
         admission=settings["admission"],
+        chunked=settings["chunked"],
     )
     rows = [plain.Seq(i, p, out, t, priority, i) for i, (t, p, out, priority) in enumerate(work)]
     plain.replay(slow, rows)
@@ -41,6 +42,7 @@ def both(
             settings["block"],
             settings["scheduling"],
             settings["admission"],
+            settings["chunked"],
         ),
     )
     sequences = [
@@ -77,13 +79,15 @@ def draw(rng: random.Random) -> tuple[dict, list[tuple[float, int, int, int]]]:
         "block": block,
         "scheduling": rng.choice(["fcfs", "priority"]),
         "admission": rng.choice(["prompt", "chunk", "peak"]),
+        "chunked": rng.random() < 0.7,
     }
     settings["budget"] = max(settings["budget"], seqs)
     at, work = 0.0, []
     for _ in range(rng.randint(1, 30)):
         at += rng.choice([0.0, 0.01, 0.05, 0.5]) if round_numbers else rng.choice([0.0, rng.expovariate(10)])
-        prompt = rng.randint(1, room)
-        work.append((at, prompt, rng.randint(0, room + 1 - prompt), rng.choice([0, 0, 1, 2])))
+        longest = room if settings["chunked"] else min(room, settings["budget"])
+        prompt = rng.randint(1, longest)
+        work.append((at, prompt, rng.randint(0, longest + 1 - prompt), rng.choice([0, 0, 1, 2])))
     return settings, work
 
 

@@ -36,6 +36,10 @@ class Limits:
     outgrows the cache, so that nobody is preempted (LightLLM and S-LoRA; needs to know the output lengths).
     The peak moves as the batch runs, so there a blocked head is looked at again after ``RECHECK_STEPS``.
 
+    ``chunked_prefill``: prompts are computed along with the decodes, in chunks where the budget is short.
+    Without it a step computes whole prompts and nothing else, as soon as one may start, and those that decode
+    wait (vLLM before chunked prefill, LightLLM and S-LoRA).
+
     Raises
     ------
     ValueError : names the setting. Sizes are whole numbers >= 1, the token budget covers one token for each
@@ -48,6 +52,7 @@ class Limits:
     block_tokens: int = 16
     scheduling: str = "fcfs"
     admission: str = "prompt"
+    chunked_prefill: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "block_tokens"):
@@ -86,7 +91,13 @@ class Limits:
         # The last token is returned, never read again, so it needs no place in the cache.
         if prompt + output - 1 > room:
             raise ValueError(
-                f"prompt_tokens + output_tokens={prompt} + {output} do not fit the KV cache ({room} tokens)"
+                f"prompt_tokens + output_tokens = {prompt} + {output} do not fit the KV cache ({room} tokens)"
+            )
+        # After a preemption, what was generated is computed again along with the prompt.
+        if not self.chunked_prefill and prompt + max(output - 1, 0) > self.max_num_batched_tokens:
+            raise ValueError(
+                f"prompt_tokens + output_tokens = {prompt} + {output} do not fit one step "
+                f"(max_num_batched_tokens = {self.max_num_batched_tokens}) without chunked prefill"
             )
 
 
@@ -214,10 +225,14 @@ class BatchCore:
         n = max(stretch.boundary(now), 1)
         if n >= stretch.steps:
             return
-        # Those that run take their blocks first. What does not fit now fits no later, since free blocks only
-        # dwindle; a peak may move.
-        free = self._free - self._new_blocks(n + 1, stretch.prefills)
-        budget = self.limits.max_num_batched_tokens - self._decoding
+        # Those that decode along take their blocks first. What does not fit now fits no later, since free
+        # blocks only dwindle; a peak may move.
+        budget = self.limits.max_num_batched_tokens
+        steps = n
+        if self.limits.chunked_prefill:
+            steps += 1
+            budget -= self._decoding
+        free = self._free - self._new_blocks(steps, stretch.prefills)
         if self._by_peak or self._fits(sequence, free, budget):
             stretch.steps = n
 
@@ -275,33 +290,32 @@ class BatchCore:
     def _schedule(self) -> Stretch | None:
         """Decide who is in the next step; ``None`` for an empty one (its only sequence preempted itself)."""
         limits = self.limits
+        if not limits.chunked_prefill and self.waiting:
+            prompts: list[tuple[Sequence, int]] = []
+            self._admit(prompts, limits.max_num_batched_tokens, self._free)
+            if prompts:
+                decoding = [sequence for sequence in self.running if sequence.decoding]
+                for sequence in decoding:
+                    self._pause(sequence)
+                return self._stretch_of(prompts, decoding, budget=0)
         idle: list[Sequence] = []
         partial = self._partial
         chunk = 0 if partial is None else min(_left(partial), limits.max_num_batched_tokens - self._decoding)
         prefills = [] if partial is None else [(partial, chunk)]
-        preempted = self._new_blocks(1, prefills) > self._free
+        need = self._new_blocks(1, prefills)
+        preempted = need > self._free
         if preempted:
             prefills, idle = self._make_room()
+            if self._decoding + len(prefills) == 0:
+                for sequence in idle:
+                    self._resume(sequence)
+                return None
         budget = limits.max_num_batched_tokens - self._decoding - sum(tokens for _, tokens in prefills)
-        if not preempted:
-            budget = self._admit(prefills, budget)
-        sequences = self._decoding + len(prefills)
-        if sequences == 0:
-            for sequence in idle:
-                self._resume(sequence)
+        if not preempted and limits.chunked_prefill:
+            budget = self._admit(prefills, budget, self._free - need)
+        if self._decoding + len(prefills) == 0:
             return None
-        tokens = sum(tokens for _, tokens in prefills)
-        growth = self._decoding + tokens
-        stretch = Stretch(
-            at=self.at,
-            steps=1,
-            first_ms=self.profile.step_ms(sequences, tokens, self._context + growth),
-            growth_ms=self.profile.c_ms * growth,
-            growth=growth,
-            prefills=prefills,
-            idle=idle,
-            open=budget > 0 and len(self.running) < limits.max_num_seqs,
-        )
+        stretch = self._stretch_of(prefills, idle, budget)
         if not preempted and self.max_steps != 1:
             stretch.steps = self._equal_steps(prefills)
             if self.max_steps is not None:
@@ -310,11 +324,24 @@ class BatchCore:
                 stretch.steps = min(stretch.steps, RECHECK_STEPS)
         return stretch
 
-    def _admit(self, prefills: list[tuple[Sequence, int]], budget: int) -> int:
-        """Take from the engine's queue while it fits; returns the token budget left."""
-        if not self.waiting:
-            return budget
-        free = self._free - self._new_blocks(1, prefills)
+    def _stretch_of(self, prefills: list[tuple[Sequence, int]], idle: list[Sequence], budget: int) -> Stretch:
+        """One step of those that decode, the prompts given, and nobody else."""
+        tokens = sum(tokens for _, tokens in prefills)
+        growth = self._decoding + tokens
+        context = self._context + growth - sum(sequence.computed for sequence in idle)
+        return Stretch(
+            at=self.at,
+            steps=1,
+            first_ms=self.profile.step_ms(self._decoding + len(prefills), tokens, context),
+            growth_ms=self.profile.c_ms * growth,
+            growth=growth,
+            prefills=prefills,
+            idle=idle,
+            open=budget > 0 and len(self.running) < self.limits.max_num_seqs,
+        )
+
+    def _admit(self, prefills: list[tuple[Sequence, int]], budget: int, free: int) -> int:
+        """Take from the engine's queue while tokens and blocks last; returns the token budget left."""
         while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
             sequence = self.waiting.head(self.at)
             if sequence is None or not self._fits(sequence, free, budget):
@@ -332,6 +359,8 @@ class BatchCore:
     def _fits(self, sequence: Sequence, free: int, budget: int) -> bool:
         """Whether a waiting sequence may start with so many free blocks and tokens of the budget."""
         tokens = _left(sequence)
+        if not self.limits.chunked_prefill and tokens > budget:
+            return False
         if self.limits.admission == "chunk":
             tokens = min(tokens, budget)
         if self._blocks(tokens) > free:
@@ -350,6 +379,8 @@ class BatchCore:
             made = sequence.made
             if sequence.decoding:
                 made += self.steps - sequence.since
+            elif not self.limits.chunked_prefill:
+                made += 1  # in a step of its own, while those that decode wait
             members.append((max(sequence.output - made - 1, 0), sequence.prompt + made))
         members.sort(reverse=True)
         room = self.limits.blocks * size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Several
-from math import inf
+from math import inf, isfinite
 from operator import index
 from typing import Any, ClassVar
 
@@ -40,6 +40,10 @@ class BatchingEngine:
     admission : when the engine starts a waiting request: its whole prompt fits the free blocks
         (``"prompt"``, vLLM since 0.19), its first chunk does (``"chunk"``, vLLM before), or the batch never
         outgrows the cache (``"peak"``, LightLLM and S-LoRA).
+    chunked_prefill : prompts are computed in chunks along with the decodes; without, a step computes whole
+        prompts and those that decode wait.
+    token_prices : what a prompt token and an output token cost a policy built into the engine. (The
+        gateway's policy counts every token as one.)
     progress : when the policy learns the true cost so far of all that runs: before each instant at which
         some finish (``"finishes"``: exact whenever a slot is given away), after every step (``"tokens"``:
         an event per step), or only as each finishes (``"never"``).
@@ -64,6 +68,8 @@ class BatchingEngine:
         scheduling: str | Policy = "fcfs",
         gateway_slots: int | None = None,
         admission: str = "prompt",
+        chunked_prefill: bool = True,
+        token_prices: tuple[float, float] = (1, 1),
         progress: str = "finishes",
     ) -> None:
         if not isinstance(profile, Profile):
@@ -76,6 +82,8 @@ class BatchingEngine:
             )
         if progress not in _PROGRESS:
             raise ValueError(f"progress must be one of {', '.join(_PROGRESS)}, got {progress!r}")
+        if len(token_prices) != 2 or not all(isfinite(price) and price >= 0 for price in token_prices):
+            raise ValueError(f"token_prices must be two finite numbers >= 0, got {token_prices!r}")
         inside: Policy | None = None
         if isinstance(scheduling, Policy):
             inside, scheduling = scheduling, "fcfs"
@@ -95,9 +103,11 @@ class BatchingEngine:
             block_tokens,
             scheduling,
             admission,
+            chunked_prefill,
         )
         self.slots = gateway_slots or None
         self._progress_when = progress
+        self._prices = token_prices
         self._inside = inside
         self._core = BatchCore(
             profile,
@@ -174,23 +184,24 @@ class BatchingEngine:
         core = self._core
         change = core.advance()
         if self._progress_when == "tokens" or (change.finished and self._progress_when == "finishes"):
-            self._report(self._progress)
+            self._report(self._progress, 1, 1)
         if self._inside is not None:
             policy = self._inside
-            self._report(lambda job, cost: policy.charge(job.request, cost))
+            prompt, output = self._prices
+            self._report(lambda job, cost: policy.charge(job.request, cost), prompt, output)
             for sequence in change.finished:
-                policy.done(sequence.tag.request, sequence.prompt + sequence.made)
+                policy.done(sequence.tag.request, prompt * sequence.prompt + output * sequence.made)
         for sequence in change.finished:
             self._finished(_filled(sequence))
         if not core.idle:
             self._settle_after(core.at)
 
-    def _report(self, progress: Progress) -> None:
-        """Tell the true cost so far of all that have made a token."""
+    def _report(self, progress: Progress, prompt: float, output: float) -> None:
+        """Tell the true cost so far, at these prices, of all that have made a token."""
         core = self._core
         for sequence in core.running:
             if sequence.first is not None:
-                progress(sequence.tag, sequence.prompt + core.made(sequence, core.at))
+                progress(sequence.tag, prompt * sequence.prompt + output * core.made(sequence, core.at))
 
     def _call(self, time: float, priority: int, callback: Any) -> Event:
         assert self._clock is not None  # attached
