@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from fairq import DRR, FIFO, SFQ, VTC, AccumulatingPriority, Policy, Priority, Shortest
+from fairq import DRR, FIFO, SFQ, VTC, AccumulatingPriority, Levels, Nested, Policy, Priority, Shortest
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,29 @@ ROWS: dict[str, Row] = {
         rank=lambda r: r.priority,
         needs_arrival=True,
         earliest=False,
+    ),
+    "levels": Row(
+        lambda w: Levels({0: DRR(10, w), 1: VTC(w), 2: FIFO()}),
+        rank=lambda r: r.priority,
+        weights=True,
+        earliest=False,
+    ),
+    "levels that age": Row(
+        lambda w: Levels({0: FIFO(), 1: SFQ(w), 2: AccumulatingPriority({2: 1})}, ageing=3),
+        rank=lambda r: r.priority,
+        weights=True,
+        needs_arrival=True,
+        earliest=False,
+    ),
+    "nested": Row(
+        lambda w: Nested({"a": "org", "b": "org"}, lambda branch: DRR(10, w), {"org": 2}), weights=True
+    ),
+    "nested twice": Row(
+        lambda w: Nested(
+            {"a": "firm", "b": "firm"},
+            lambda branch: Nested({}, lambda tenant: DRR(5)) if branch == "firm" else VTC(),
+        ),
+        weights=True,
     ),
     "shortest": Row(lambda w: Shortest(), rank=lambda r: r.cost, earliest=False),
 }
