@@ -145,7 +145,7 @@ def test_dispatched_cost_differs_by_at_most_one_request_each(policy_of, slots):
         served = serve(policy, requests, slots)
         for i, j in ("ab", "ac", "bd", "cd"):
             # all backlogged from the start: up to the first whose line empties
-            left, gains = {t: 60 for t in "abcd"}, []
+            left, gains = dict.fromkeys("abcd", 60), []
             for _, _, request in served:
                 gains.append((request.tenant, Fraction(request.cost) / weights[request.tenant]))
                 left[request.tenant] -= 1
@@ -299,6 +299,9 @@ class Counted:
         return Counted(self.value + getattr(other, "value", other))
 
     __radd__ = __add__
+
+    def __sub__(self, other):
+        return Counted(self.value - getattr(other, "value", other))
 
     def __lt__(self, other):
         Counted.comparisons += 1
