@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fairq import plots
 from fairq.plots import Chart, TenantStyle
+
+BARS_PER_SLOT = 30
 
 
 @dataclass(frozen=True)
@@ -67,16 +70,26 @@ def _queue(view: View) -> Chart:
 
 
 def _slots(view: View) -> Chart:
-    return plots.slot_gantt(
-        view.single(), slots=view.slots, styles=view.styles, window=_window(view), note=view.note
-    )
+    rows = view.single()
+    window = _window(view) or _readable(next(iter(rows.values())), view.slots or 8)
+    return plots.slot_gantt(rows, slots=view.slots, styles=view.styles, window=window, note=view.note)
 
 
 def _window(view: View) -> tuple[float, float] | None:
     start, end = view.choices["time_from"], view.choices["time_to"]
-    if end <= start:
-        return None if start == 0 else (start, start + 60.0)
-    return start, end
+    if end > start:
+        return start, end
+    return None if start == 0 else (start, start + 60.0)
+
+
+def _readable(rows: pd.DataFrame, slots: int) -> tuple[float, float] | None:
+    """The time from 0 in which each slot serves about thirty requests: nobody can read more bars."""
+    starts = np.sort(rows["start"].dropna().to_numpy(dtype=float))
+    most = BARS_PER_SLOT * slots
+    if len(starts) <= most or starts[most] <= 0:
+        return None
+    step = 10.0 ** np.floor(np.log10(starts[most]))
+    return 0.0, float(np.ceil(starts[most] / step * 2) / 2 * step)
 
 
 CHARTS: tuple[ChartSpec, ...] = (

@@ -35,15 +35,9 @@ def html_box(tooltip: str = "", **layout: str) -> Any:
     return widgets.HTML("", tooltip=tooltip, layout=widgets.Layout(**layout))
 
 
-def button(
-    label: str, tooltip: str, call: Callable[[], None], *, style: str = "", width: str = "auto"
-) -> Any:
-    made = widgets.Button(
-        description=label,
-        tooltip=tooltip,
-        button_style=style,
-        layout=widgets.Layout(width=width, margin="2px 4px 2px 0"),
-    )
+def button(label: str, tooltip: str, call: Callable[[], None]) -> Any:
+    layout = widgets.Layout(width="auto", margin="2px 4px 2px 0", align_self="flex-start")
+    made = widgets.Button(description=label, tooltip=tooltip, layout=layout)
     made.on_click(lambda _: call())
     return made
 
@@ -73,40 +67,22 @@ def knobs(settings: Sequence[Setting]) -> dict[str, Knob]:
 def chart_controls(policies: Sequence[str], chart: str) -> dict[str, Control]:
     """What chooses and shapes the picture; none of it needs a new run."""
     first, last = policies[0], policies[-1]
+    times = [(words, name) for name, words in MEASURES.items()]
+    counts = [("tenant", "tenant"), ("group of tenants", "group")]
     return {
-        "measure": Choice(
-            "measure", "Show", "Which time is drawn", [(v, k) for k, v in MEASURES.items()], "latency"
-        ),
+        "measure": Choice("measure", "Show", "Which time is drawn", times, "latency", narrow=True),
         "by": Choice(
-            "by",
-            "Count by",
-            "One row per tenant, or the tenants of a group together",
-            [("tenant", "tenant"), ("group of tenants", "group")],
-            "tenant",
+            "by", "by", "A row per tenant, or a group's tenants together", counts, "tenant", narrow=True
         ),
-        "before": Choice("before", "Before", "The policy to compare from", list(policies), first),
-        "after": Choice("after", "After", "The policy to compare to", list(policies), last),
-        "time_from": Knob(
-            "time_from",
-            "From (s)",
-            "Start of the time shown",
-            0.0,
-            low=0.0,
-            high=1e9,
-            step=10.0,
-            slide=(0.0, 600.0),
-        ),
-        "time_to": Knob(
-            "time_to",
-            "To (s), 0 = end",
-            "End of the time shown; 0 shows all",
-            0.0,
-            low=0.0,
-            high=1e9,
-            step=10.0,
-            slide=(0.0, 1200.0),
-        ),
+        "before": Choice("before", "Before", "The policy to compare from", policies, first, narrow=True),
+        "after": Choice("after", "After", "The policy to compare to", policies, last, narrow=True),
+        "time_from": _time("time_from", "From (s)", "Start of the time shown"),
+        "time_to": _time("time_to", "To (s)", "End of the time shown; 0: automatic"),
     }
+
+
+def _time(name: str, label: str, tooltip: str) -> Knob:
+    return Knob(name, label, tooltip, 0.0, low=0.0, high=1e9, step=10.0, slide=(0.0, 1200.0), narrow=True)
 
 
 def chart_chooser(chart: str) -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
-LABEL = "118px"
-_BOX = widgets.Layout(width="206px", margin="1px 0")
-_SLIDER = widgets.Layout(width="128px", margin="1px 0 1px 4px")
+LABEL = "122px"
+_BOX = widgets.Layout(width="194px", margin="1px 0")
+_SLIDER = widgets.Layout(width="104px", margin="1px 0 1px 4px")
 
 
 class Knob:
@@ -29,6 +29,7 @@ class Knob:
     choices : values of the slider, rising; or None for a plain slider from ``slide[0]`` to ``slide[1]``.
     slide : limits of a plain slider (default: those of the box).
     step : of the box and a plain slider.
+    narrow : the label takes only the room it needs (for controls side by side).
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Knob:
         step: float = 1,
         choices: Sequence[float] | None = None,
         slide: tuple[float, float] | None = None,
+        narrow: bool = False,
     ) -> None:
         self.name, self.label = name, label
         whole = isinstance(value, int) and isinstance(step, int)
@@ -54,8 +56,8 @@ class Knob:
             step=step,
             description=label,
             tooltip=tooltip,
-            style={"description_width": LABEL},
-            layout=_BOX,
+            style={"description_width": "initial" if narrow else LABEL},
+            layout=widgets.Layout(width="150px", margin="1px 0") if narrow else _BOX,
         )
         self.low, self.high, self.whole = low, high, whole
         self._choices = list(choices) if choices else None
@@ -84,7 +86,8 @@ class Knob:
         self._following = False
         self.slider.observe(self._slid, "value")
         self.box.observe(self._typed, "value")
-        self.row = widgets.HBox([self.box, self.slider], layout=widgets.Layout(align_items="center"))
+        shape = widgets.Layout(align_items="center", margin="0 10px 0 0" if narrow else "0")
+        self.row = widgets.HBox([self.box, self.slider], layout=shape)
 
     @property
     def value(self) -> Any:
@@ -190,17 +193,28 @@ class Ticks:
 
 
 class Choice:
-    """A labelled drop-down. ``value`` is one of the options."""
+    """A labelled drop-down. ``value`` is one of the options; ``narrow`` as for a knob."""
 
-    def __init__(self, name: str, label: str, tooltip: str, options: Sequence[Any], value: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        label: str,
+        tooltip: str,
+        options: Sequence[Any],
+        value: Any,
+        *,
+        narrow: bool = False,
+    ) -> None:
         self.name = name
         self.menu: Any = widgets.Dropdown(
             options=list(options),
             value=value,
             description=label,
             tooltip=tooltip,
-            style={"description_width": LABEL},
-            layout=widgets.Layout(width="338px", margin="1px 0"),
+            style={"description_width": "initial" if narrow else LABEL},
+            layout=widgets.Layout(width="auto", margin="1px 10px 1px 0")
+            if narrow
+            else widgets.Layout(width="302px", margin="1px 0"),
         )
         self.row = self.menu
 

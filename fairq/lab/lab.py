@@ -24,7 +24,7 @@ from fairq.lab.dispatch import LatestOnMain, main_loop
 from fairq.lab.knobs import Choice, Knob, Ticks
 from fairq.lab.runs import Plan, Runs, Superseded
 from fairq.lab.session import CONFIDENT, QUICK, Session
-from fairq.lab.settings import ASKS, NEXT, SERVES
+from fairq.lab.settings import ASKS, NEXT, SERVES, WEIGHTS
 from fairq.lab.tables import table_html
 from fairq.plots import Chart
 from fairq.result import Result
@@ -76,7 +76,6 @@ class Lab:
         self._generation = 0
         self._muted = False
         self._dirty = True
-        self._settled_for: tuple[Any, ...] | None = None
         self._replications = 0
         self._chart: Chart | None = None
         self._table: pd.DataFrame | None = None
@@ -87,12 +86,10 @@ class Lab:
         self._runs = Runs()
         self._dispatch = LatestOnMain(self._refresh)
         scenario = open_source(source, columns)
-        self._presets: dict[str, Source] = {f"{scenario.name} (as given)": scenario, **shipped()}
-        if isinstance(source, str) and source in self._presets:
-            del self._presets[f"{scenario.name} (as given)"]
-            first = source
-        else:
-            first = f"{scenario.name} (as given)"
+        self._presets = shipped()
+        first = next((name for name, known in self._presets.items() if known == source), scenario.name)
+        if first not in self._presets:
+            self._presets = {first: scenario, **self._presets}
         self._build(first, chart)
         self._open(scenario, policies=policies, replications=replications)
 
@@ -121,7 +118,7 @@ class Lab:
                     self._control(name).value = value
                 raise
         self._dirty = True
-        if self._on_page:
+        if self._drawn:
             self._settle()
         return self
 
@@ -131,7 +128,7 @@ class Lab:
             for name, value in self._defaults.items():
                 self._control(name).value = value
         self._dirty = True
-        if self._on_page:
+        if self._drawn:
             self._settle()
         return self
 
@@ -256,7 +253,7 @@ class Lab:
         )
         self._upload.observe(self._uploaded, "value")
         self._left = widgets.VBox(
-            [], layout=widgets.Layout(width="350px", flex="0 0 auto", margin="0 14px 0 0")
+            [], layout=widgets.Layout(width="312px", flex="0 0 auto", margin="0 12px 0 0")
         )
         self._shape = widgets.Box([], layout=widgets.Layout(flex_flow="row wrap"))
         exports = widgets.Box(
@@ -285,14 +282,13 @@ class Lab:
                 exports,
                 self._links,
                 self._listing,
-                self._numbers,
             ],
-            layout=widgets.Layout(flex="1 1 480px", min_width="0"),
+            layout=widgets.Layout(flex="1 1 450px", min_width="0"),
         )
         page = widgets.Box(
             [self._left, right], layout=widgets.Layout(flex_flow="row wrap", align_items="flex-start")
         )
-        self.widget: Any = widgets.VBox([widgets.HTML(controls.CSS, tooltip=""), page])
+        self.widget: Any = widgets.VBox([widgets.HTML(controls.CSS, tooltip=""), page, self._numbers])
         self.widget.add_class("fairq-lab")
 
     def _open(
@@ -327,12 +323,13 @@ class Lab:
         self._controls: dict[str, Any] = {**made, "chart": _Chart(self._chooser)}
         self._defaults = {**{name: c.value for name, c in made.items()}, "chart": self._first_chart}
         self._lay_out()
-        self._dirty, self._settled_for = True, None
+        self._dirty = True
 
     def _lay_out(self) -> None:
         sections: dict[str, list[Any]] = {
             SHOWS: [self._made["policies"].row],
             NEXT: [],
+            WEIGHTS: [],
             ASKS: [],
             SERVES: [],
             SURE: [],
@@ -344,11 +341,9 @@ class Lab:
             sections[SURE].append(self._made["replications"].row)
         if self._session.replay:
             sections[SURE].append(
-                widgets.HTML(f'<div style="line-height:1.3;max-width:320px">{REPLAYED}</div>', tooltip="")
+                widgets.HTML(f'<div style="line-height:1.3;max-width:290px">{REPLAYED}</div>', tooltip="")
             )
-        reset = button(
-            "Reset", "Every knob back to where the scenario has it", self._reset_clicked, style="info"
-        )
+        reset = button("Reset", "Every knob back to where the scenario has it", self._reset_clicked)
         top = [self._preset.row] if self._visible("preset") else []
         self._left.children = [*top, *controls.side(sections), reset]
         self._shape_for_chart()
@@ -370,8 +365,8 @@ class Lab:
     # ------------------------------------------------------------------ what happens on a change
 
     @property
-    def _on_page(self) -> bool:
-        return self._settled_for is not None
+    def _drawn(self) -> bool:
+        return self._chart is not None
 
     @property
     def _policies(self) -> tuple[str, ...]:
@@ -484,7 +479,7 @@ class Lab:
             self._listing.value = self._listing_html()
         self.timing["draw"] = time.perf_counter() - began
         if replications >= self._wanted:
-            self._dirty, self._settled_for = False, (plan.asks, plan.serves)
+            self._dirty = False
         self._say(self._words())
 
     def _choices(self, policies: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from fairq.lab.settings import weighted
@@ -44,6 +43,20 @@ class Drawn:
         return getattr(self._workload, name)
 
 
+class Weighted:
+    """A drawn workload with the plan's weights: it may have been drawn under others."""
+
+    def __init__(self, drawn: Drawn, plan: Plan) -> None:
+        self._drawn = drawn
+        self.weights = {
+            tenant: plan.weights.get(tenant, plan.weights.get(drawn.group_of[tenant], weight))
+            for tenant, weight in drawn.weights.items()
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drawn, name)
+
+
 @dataclass(frozen=True)
 class Plan:
     """A scenario taken apart into what its runs depend on, each part as one comparable string."""
@@ -55,7 +68,8 @@ class Plan:
     weights: Mapping[str, float]
 
     def key(self, policy: str, replication: int) -> tuple[str, str, str, int]:
-        return (self.asks, self.serves, self.next[policy], replication)
+        # Where nothing is drawn, every run is the first one again.
+        return (self.asks, self.serves, self.next[policy], replication if self.scenario.random else 0)
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -106,7 +120,7 @@ class Runs:
         if known is not None:
             return known
         scenario = plan.scenario
-        workload = _with_weights(self.workload(plan), plan)
+        workload = Weighted(self.workload(plan), plan)
         place = f"{scenario.source}: policies.{policy}"
         result = self._simulate(
             workload,
@@ -132,16 +146,6 @@ class Runs:
                 self._workloads.popitem(last=False)
         self._workloads.move_to_end(plan.asks)
         return self._workloads[plan.asks]
-
-
-def _with_weights(workload: Drawn, plan: Plan) -> Any:
-    """The workload in memory may have been drawn under other weights: they are the plan's."""
-    weights = {
-        tenant: plan.weights.get(tenant, plan.weights.get(workload.group_of[tenant], weight))
-        for tenant, weight in workload.weights.items()
-    }
-    parts = ("requests", "closed_loops", "group_of", "keys_of", "patience_s")
-    return SimpleNamespace(weights=weights, **{name: getattr(workload, name) for name in parts})
 
 
 def _text(data: Any) -> str:

@@ -55,12 +55,12 @@ class Session:
 
     def missing(self, plan: Plan, policies: Sequence[str], replications: int) -> list[tuple[str, int]]:
         """The runs still to be made, first every policy's first run, then the second, and so on."""
-        return [
-            (policy, r)
-            for r in range(replications)
-            for policy in policies
-            if not self.runs.has(plan, policy, r)
-        ]
+        todo: dict[tuple[str, str, str, int], tuple[str, int]] = {}
+        for r in range(replications):
+            for policy in policies:
+                if not self.runs.has(plan, policy, r):
+                    todo.setdefault(plan.key(policy, r), (policy, r))
+        return list(todo.values())
 
     def ready(self, plan: Plan, policies: Sequence[str], most: int) -> int:
         """How many replications every policy has, counted from the first."""
@@ -87,7 +87,7 @@ class Session:
         }
 
     def named(self, plan: Plan, policy: str, by: str) -> list[str]:
-        """The tenants (or groups) that keep their names, in the scenario's order.
+        """The tenants (or groups) that keep their names: a scenario's in its order, a log's by demand.
 
         Chosen once, so that no slider makes a tenant change its colour or vanish among the others.
         """
@@ -97,8 +97,8 @@ class Session:
             order = list(
                 dict.fromkeys(workload.group_of[t] if by == "group" else t for t in workload.group_of)
             )
-            keep = set(top_tenants(rows))
-            self._named[by] = [name for name in order if name in keep]
+            largest = top_tenants(rows)
+            self._named[by] = largest if self.replay else [name for name in order if name in largest]
         return self._named[by]
 
     def styles(self, plan: Plan, policy: str, by: str) -> dict[str, TenantStyle]:

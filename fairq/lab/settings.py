@@ -7,6 +7,7 @@ knobs are untouched runs the scenario as it is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class Setting:
     factor: str | None = None
 
 
-ASKS, NEXT, SERVES = "Who asks", "Who goes next", "What serves"
+ASKS, WEIGHTS, NEXT, SERVES = "Who asks", "Weights", "Who goes next", "What serves"
 QUANTA = (1, 10, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 50_000, 1_000_000)
 AGES = (0, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 86_400)
 
@@ -84,18 +85,17 @@ def weights(scenario: Scenario) -> list[Setting]:
     if not any(True for _ in specs(scenario, "weighted")):
         return []
     if scenario.log is None:
-        places = {
-            group: (("tenants", group, "weight"), spec.weight) for group, spec in scenario.tenants.items()
-        }
+        places = {g: (("tenants", g, "weight"), float(spec.weight)) for g, spec in scenario.tenants.items()}
     else:
-        given = scenario.workload().weights
-        places = {name: (("log", "weights", name), weight) for name, weight in given.items()}
+        places = {
+            name: (("log", "weights", name), weight) for name, weight in _by_demand(scenario.workload())
+        }
     return [
         Setting(
             f"weight_{name}",
-            f"Weight: {name}",
+            name,
             f"How much service {name} is owed, relative to the others",
-            NEXT,
+            WEIGHTS,
             float(value),
             0.01,
             1000.0,
@@ -287,6 +287,14 @@ def applied(scenario: Scenario, settings: Sequence[Setting], values: Mapping[str
     places, factors = changes(settings, values)
     moved: dict[str | Sequence[str], float] = dict(places.items())
     return scenario.with_(moved, **factors) if places or factors else scenario
+
+
+def _by_demand(log: Any) -> list[tuple[str, float]]:
+    """The tenants of a log with their weights, those with the most tokens first."""
+    tokens: Counter[str] = Counter()
+    for tenant, cost in zip(log.tenants, (log.prompt_tokens + log.output_tokens).tolist(), strict=True):
+        tokens[tenant] += cost
+    return [(name, float(log.weights[name])) for name, _ in tokens.most_common()]
 
 
 def _number(value: Any) -> float:

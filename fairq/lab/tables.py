@@ -32,22 +32,15 @@ def table_html(table: pd.DataFrame, measure: str, styles: Mapping[str, TenantSty
     ``table``: see :func:`fairq.lab.summary.summary`; seconds.
     """
     runs = int(table["runs"].max())
-    each = " per run" if runs > 1 else ""
     names = ("Tenant", "Policy")
-    heads = (
-        f"Finished{each}",
-        f"Not served{each}",
-        f"{measure} p50 (s)",
-        f"{measure} p99 (s)",
-        f"Tokens{each}",
-    )
+    heads = ("Finished", "Not served", f"{measure} p50 (s)", f"{measure} p99 (s)", "Tokens served")
     top = "".join(f'<th scope="col" class="fairq-name">{head}</th>' for head in names)
     top += "".join(f'<th scope="col">{head}</th>' for head in heads)
     body = []
     for tenant in dict.fromkeys(table["tenant"]):
         for i, row in enumerate(table[table["tenant"] == tenant].to_dict("records")):
             body.append(_row(row, measure, runs, styles[tenant].color, first=i == 0))
-    how = f"mean of {runs} runs ± half of the 95 % interval" if runs > 1 else "one run, no interval"
+    how = f"per run, mean of {runs} runs ± half of the 95 % interval" if runs > 1 else "one run, no interval"
     return (
         f'<div class="fairq-table"><table><caption>The same numbers ({how})</caption>'
         f"<thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
@@ -58,11 +51,11 @@ def _row(row: Mapping[Any, Any], measure: str, runs: int, color: str, *, first: 
     swatch = f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
     name = swatch + escape(str(row["tenant"])) if first else ""
     values = (
-        number(row["n"] / runs),
-        number((row["unfinished"] + row["cancelled"] + row["refused"]) / runs),
+        _count(row["n"] / runs),
+        _count((row["unfinished"] + row["cancelled"] + row["refused"]) / runs),
         _seconds(row, measure, "p50"),
         _seconds(row, measure, "p99"),
-        number(row["tokens"]),
+        f"{row['tokens']:,.0f}",
     )
     return (
         f'<tr class="{"fairq-first" if first else ""}"><th scope="row" class="fairq-name">{name}</th>'
@@ -70,6 +63,10 @@ def _row(row: Mapping[Any, Any], measure: str, runs: int, color: str, *, first: 
         + "".join(f"<td>{value}</td>" for value in values)
         + "</tr>"
     )
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def _seconds(row: Mapping[Any, Any], measure: str, quantile: str) -> str:

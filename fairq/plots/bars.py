@@ -40,7 +40,7 @@ MEASURES = {
     "wait": "wait (arrival to start)",
     "ttft": "time to first token",
 }
-ROW_IN = 0.18
+ROW_IN = 0.185
 GAP_IN = 0.13
 BAR = 0.74
 """Height of a bar as a part of its row."""
@@ -101,7 +101,7 @@ def latency_bars(
     every += [bar.high for bar in bars["p99"].values()]
     as_log = wants_log(every) if log is None else log
     room = (
-        max(text_width(bar.label, 8.0) for group in bars.values() for bar in group.values()) + 0.12
+        max(text_width(bar.label, 8.4) for group in bars.values() for bar in group.values()) + 0.12
     ) / width
     rows = {
         (policy, tenant): top + 0.06 + i * block + (j + 0.5) * ROW_IN
@@ -220,7 +220,7 @@ def _draw(
             bar.label,
             transform=beside,
             va="center",
-            fontsize=8.0,
+            fontsize=8.4,
             color=INK if math.isfinite(bar.value) else SOFT,
         )
 

@@ -142,7 +142,7 @@ def before_after(
                 words,
                 transform=axes.get_yaxis_transform(),
                 va="center",
-                fontsize=8.0,
+                fontsize=8.4,
                 color=SOFT,
             )
     page_h = chart.get_size_inches()[1]

@@ -13,7 +13,7 @@ MOST = 7
 
 
 def top_tenants(requests: pd.DataFrame, most: int = MOST) -> list[str]:
-    """The tenants to name, in the order of their first row; the ``most`` with the largest demand (tokens).
+    """The tenants to name: the ``most`` with the largest demand (tokens), the largest first.
 
     Parameters
     ----------
@@ -23,11 +23,9 @@ def top_tenants(requests: pd.DataFrame, most: int = MOST) -> list[str]:
     if most < 1:
         raise ValueError(f"most must be at least 1, got {most!r}")
     order = list(dict.fromkeys(requests["tenant"]))
-    if len(order) <= most + 1:
-        return order
     demand = requests.groupby("tenant", observed=True, sort=False)["cost_estimate"].sum()
-    largest = sorted(order, key=lambda name: (-float(demand[name]), order.index(name)))[:most]
-    return [name for name in order if name in set(largest)]
+    order.sort(key=lambda name: -float(demand[name]))
+    return order if len(order) <= most + 1 else order[:most]
 
 
 def fold_tenants(requests: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
-HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "||||", "+")
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "||||", ".")
 MARKERS = ("o", "s", "^", "D", "v", "p", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -45,7 +45,7 @@ OTHERS = "others"
 INK = "#1F2933"
 SOFT = "#5B6770"
 GRID = "#D9DEE3"
-WIDTH_IN = 7.6
+WIDTH_IN = 6.0
 """Width of every chart: fits a two-column page, and the lab beside its controls."""
 
 _RC: dict[str, Any] = {
@@ -240,7 +240,7 @@ def text_width(text: str, size: float = 9.0, weight: str = "normal") -> float:
     """Width of one line of text in inches, without a renderer (so margins need no layout pass)."""
     ems = sum(_advance(char, weight) for char in text.replace(r"\$", "$"))
     # Screen renderers hint glyphs to whole pixels, which widens text by some percent.
-    return ems * size / 72.0 * 1.05
+    return ems * size / 72.0 * 1.035
 
 
 @functools.lru_cache(maxsize=4096)
@@ -376,11 +376,11 @@ def wrap(text: str, width_in: float, size: float, weight: str = "normal") -> lis
 
 
 def legend_rows(names: Sequence[str], width_in: float) -> list[list[str]]:
-    """Names laid out in rows that fit the width (each takes a key of 0.42 inch and its text)."""
+    """Names laid out in rows that fit the width (each takes a key of 0.44 inch and its text)."""
     rows: list[list[str]] = [[]]
     used = 0.0
     for name in names:
-        need = 0.5 + text_width(plain(name), 8.8)
+        need = 0.44 + text_width(plain(name), 8.8)
         if rows[-1] and used + need > width_in:
             rows.append([])
             used = 0.0
@@ -436,7 +436,7 @@ def tenant_legend(
                     )
                 )
             write(figure, x + (0.35 if lines else 0.29), y, plain(name), fontsize=8.8, color=INK)
-            x += 0.5 + text_width(plain(name), 8.8)
+            x += 0.44 + text_width(plain(name), 8.8)
         y += LEGEND_ROW_IN
     return LEGEND_ROW_IN * len(rows) + 0.05
 

@@ -1,0 +1,728 @@
+"""The lab without a browser: knobs are turned by ``.value``, numbers are compared with plain simulations."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairq.data import data_path
+from fairq.lab import Lab, summary
+from fairq.lab.charts import CHARTS
+from fairq.lab.export import LabFileError, links_html, project_root, slug, target
+from fairq.lab.runs import Runs, plan
+from fairq.lab.settings import settings_of
+from fairq.scenario import Scenario, ScenarioError
+from fairq.sim import replicate, simulate
+
+SMALL = {
+    "name": "small box",
+    "seed": 3,
+    "horizon_s": 60,
+    "engine": {"kind": "slots", "slots": 2},
+    "tenants": {
+        "chat": {
+            "count": 2,
+            "weight": 2,
+            "arrivals": {"kind": "poisson", "rate_per_s": 0.2},
+            "prompt_tokens": 100,
+            "output_tokens": {"kind": "lognormal", "median": 60, "sigma": 0.5},
+        },
+        "nightly": {
+            "priority": 1,
+            "arrivals": {"kind": "dump", "at_s": 10, "requests": 30},
+            "prompt_tokens": 200,
+            "output_tokens": 100,
+        },
+    },
+    "policies": {
+        "FIFO": {"policy": "fifo"},
+        "capped": {
+            "policy": "caps",
+            "default": 1,
+            "groups": {"batch": {"keys": ["nightly"], "limit": 1}},
+            "around": {"policy": "fifo"},
+        },
+        "aged": {"policy": "priority", "ageing_s": 60},
+        "fair": {"policy": "drr", "quantum": 200},
+    },
+}
+
+
+def small(**more) -> Scenario:
+    return Scenario.from_data(SMALL | more, "small")
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab(small(), replications=3)
+
+
+class Counting:
+    """``simulate``, counting the runs per kind of policy."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, int]] = []
+
+    def __call__(self, workload, policy, engine, **settings):
+        self.runs.append((type(policy).__name__, settings["replication"]))
+        return simulate(workload, policy, engine, **settings)
+
+    def fresh(self) -> set[str]:
+        kinds = {kind for kind, _ in self.runs}
+        self.runs.clear()
+        return kinds
+
+
+@pytest.fixture
+def counted(lab: Lab) -> tuple[Lab, Counting]:
+    count = Counting()
+    lab._runs._simulate = count
+    assert len(lab.table) == 12
+    assert len(count.runs) == 12
+    count.runs.clear()
+    return lab, count
+
+
+def shown(lab: Lab) -> dict[tuple[str, str], float]:
+    """What the p99 bars of the picture show."""
+    return lab.chart.data["p99"]
+
+
+# ---------------------------------------------------------------- the numbers
+
+
+def test_the_table_is_what_plain_simulations_give(lab: Lab) -> None:
+    scenario = small()
+    for policy in scenario.policies:
+        per_run = [
+            simulate(
+                scenario.workload(),
+                scenario.policy(policy),
+                scenario.engine(),
+                seed=scenario.seed,
+                replication=r,
+            ).latency()
+            for r in range(3)
+        ]
+        mine = lab.table[lab.table["policy"] == policy].set_index("tenant")
+        for tenant in ("chat-1", "chat-2", "nightly"):
+            for column in ("latency_p50", "latency_p99", "wait_p50", "wait_p99", "ttft_p99"):
+                values = [table.loc[tenant, column] for table in per_run]
+                assert mine.loc[tenant, column] == pytest.approx(np.mean(values), rel=1e-12)
+            assert mine.loc[tenant, "n"] == sum(table.loc[tenant, "n"] for table in per_run)
+
+
+def test_the_interval_is_the_t_interval_over_the_runs(lab: Lab) -> None:
+    from scipy import stats
+
+    p99 = [run.latency().loc["nightly", "latency_p99"] for run in lab.results["FIFO"]]
+    low, high = stats.t.interval(0.95, 2, loc=np.mean(p99), scale=stats.sem(p99))
+    row = lab.table.set_index(["policy", "tenant"]).loc[("FIFO", "nightly")]
+    assert (row["latency_p99_low"], row["latency_p99_high"]) == pytest.approx((low, high))
+
+
+def test_bars_picture_and_table_show_the_same_numbers(lab: Lab) -> None:
+    table = lab.table.set_index(["policy", "tenant"])["latency_p99"]
+    assert shown(lab) == pytest.approx(table.to_dict())
+    lab.chart  # noqa: B018  (drawn)
+    assert "img alt=" in lab._picture.value
+    assert lab.chart.alt.replace('"', "&quot;") in lab._picture.value
+    assert "<caption>The same numbers (per run, mean of 3 runs" in lab._numbers.value
+
+
+def test_every_policy_meets_the_same_requests(lab: Lab) -> None:
+    columns = ["replication", "id", "tenant", "arrival", "prompt_tokens", "output_tokens"]
+    rows = lab.result
+    per_policy = [
+        rows.loc[rows["policy"] == policy, columns].astype(str).reset_index(drop=True)
+        for policy in rows["policy"].unique()
+    ]
+    assert len(per_policy) == 4
+    for other in per_policy[1:]:
+        pd.testing.assert_frame_equal(per_policy[0], other)
+
+
+def test_by_group_counts_the_rows_of_the_group_together(lab: Lab) -> None:
+    lab.set(by="group", policies=["FIFO"])
+    assert lab.table["tenant"].tolist() == ["chat", "nightly"]
+    p99 = []
+    for run in lab.results["FIFO"]:
+        rows = run.requests
+        chat = rows.loc[(rows["group"] == "chat") & (rows["status"] == "finished"), "latency"]
+        p99.append(np.percentile(chat.astype(float), 99))
+    assert lab.table["latency_p99"].iloc[0] == pytest.approx(np.mean(p99))
+
+
+# ---------------------------------------------------------------- only what is new
+
+
+@pytest.mark.parametrize(
+    ("turned", "again"),
+    [
+        ({"quantum": 500}, {"DRR"}),
+        ({"weight_chat": 5}, {"DRR"}),
+        ({"ageing": 10}, {"Priority"}),
+        ({"cap": 2}, {"KeyCaps"}),
+        ({"cap_batch": 2}, {"KeyCaps"}),
+        ({"slots": 3}, {"FIFO", "KeyCaps", "Priority", "DRR"}),
+        ({"load": 1.5}, {"FIFO", "KeyCaps", "Priority", "DRR"}),
+        ({"burst": 0.5}, {"FIFO", "KeyCaps", "Priority", "DRR"}),
+        ({"seed": 4}, {"FIFO", "KeyCaps", "Priority", "DRR"}),
+        ({"chart": "slots"}, set()),
+        ({"measure": "wait"}, set()),
+        ({"by": "group"}, set()),
+        ({"policies": ["FIFO", "fair"]}, set()),
+    ],
+)
+def test_only_what_a_knob_can_change_is_simulated_again(counted, turned, again) -> None:
+    lab, count = counted
+    lab.set(**turned)
+    assert lab.table is not None
+    assert count.fresh() == again
+
+
+def test_where_nothing_is_drawn_one_run_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, count = Lab("published_burst"), Counting()
+    lab._runs._simulate = count
+    table = lab.table.set_index(["policy", "tenant"])
+    assert len(count.runs) == 4
+    # The published figure, with an interval of no width: ten runs of it would be the same.
+    row = table.loc[("fifo", "small-1")]
+    assert (row["runs"], row["latency_p50_low"]) == (10, pytest.approx(row["latency_p50"]))
+
+
+def test_more_runs_keep_the_first_ones(counted) -> None:
+    lab, count = counted
+    lab.set(replications=5)
+    assert lab.table["runs"].tolist() == [5] * 12
+    assert sorted({r for _, r in count.runs}) == [3, 4]
+
+
+def test_going_back_simulates_nothing(counted) -> None:
+    lab, count = counted
+    before = lab.table
+    lab.set(quantum=500, slots=3)
+    assert count.fresh()
+    lab.reset()
+    pd.testing.assert_frame_equal(lab.table, before)
+    assert count.fresh() == set()
+
+
+def test_a_slider_moved_by_hand_redraws_the_picture(counted) -> None:
+    lab, count = counted
+    before = lab._picture.value
+    lab._made["slots"].slider.value = 4
+    assert count.fresh()
+    assert lab._picture.value != before
+    assert lab.settings["slots"] == 4
+    assert lab.scenario.data()["engine"]["slots"] == 4
+
+
+def test_only_the_visible_chart_is_drawn(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairq import plots
+
+    drawn = []
+    for name in ("latency_bars", "before_after", "latency_ecdf", "queue_depth", "slot_gantt"):
+        real = getattr(plots, name)
+        monkeypatch.setattr(plots, name, lambda *a, _f=real, _n=name, **k: (drawn.append(_n), _f(*a, **k))[1])
+    for spec in CHARTS:
+        lab.set(chart=spec.name)
+        lab.chart  # noqa: B018  (drawn)
+    assert drawn == ["latency_bars", "before_after", "latency_ecdf", "queue_depth", "slot_gantt"]
+
+
+def test_the_memory_of_runs_is_bounded() -> None:
+    scenario = small()
+    runs = Runs(keep_rows=150)
+    parts = plan(scenario)
+    for r in range(6):
+        runs.run(parts, "FIFO", r)
+    assert not runs.has(parts, "FIFO", 0)
+    assert runs.has(parts, "FIFO", 5)
+    again = runs.run(parts, "FIFO", 0)
+    fresh = simulate(scenario.workload(), scenario.policy("FIFO"), scenario.engine(), seed=3, replication=0)
+    pd.testing.assert_frame_equal(again.requests, fresh.requests)
+
+
+def test_new_weights_reach_the_policy_though_the_requests_are_kept(lab: Lab) -> None:
+    lab.set(policies=["fair"], weight={"chat": 1, "nightly": 8})
+    scenario = small().with_({"tenants.chat.weight": 1, "tenants.nightly.weight": 8})
+    fresh = replicate(
+        scenario.workload(), lambda: scenario.policy("fair"), scenario.engine, seed=3, replications=3
+    )
+    pd.testing.assert_frame_equal(lab.table, summary({"fair": fresh}))
+    assert lab.results["fair"][0].weights == {"chat-1": 1, "chat-2": 1, "nightly": 8}
+
+
+# ---------------------------------------------------------------- the knobs
+
+
+def test_the_knobs_are_those_of_the_scenario(lab: Lab) -> None:
+    names = [s.name for s in settings_of(small())]
+    assert names == [
+        *("load", "burst", "seed", "weight_chat", "weight_nightly"),
+        *("quantum", "ageing", "cap", "cap_batch", "slots"),
+    ]
+    assert lab.settings["weight_chat"] == 2
+    assert lab.settings["quantum"] == 200
+    plain = small(policies={"FIFO": {"policy": "fifo"}})
+    assert {s.name for s in settings_of(plain)} == {"load", "burst", "seed", "slots"}
+
+
+def test_an_untouched_lab_runs_the_scenario_as_written(lab: Lab) -> None:
+    assert lab.scenario == small()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "where"),
+    [
+        ("quantum", 77, ("policies", "fair", "quantum")),
+        ("ageing", 5.0, ("policies", "aged", "ageing_s")),
+        ("cap", 3, ("policies", "capped", "default")),
+        ("cap_batch", 2, ("policies", "capped", "groups", "batch", "limit")),
+        ("weight_nightly", 4.0, ("tenants", "nightly", "weight")),
+        ("seed", 9, ("seed",)),
+    ],
+)
+def test_a_knob_changes_its_place_in_the_scenario_and_no_other(lab: Lab, name, value, where) -> None:
+    lab.set(**{name: value})
+    expected = json.loads(json.dumps(SMALL))
+    at = expected
+    for part in where[:-1]:
+        at = at[part]
+    at[where[-1]] = value
+    assert lab.scenario == Scenario.from_data(expected)
+
+
+def test_a_knob_reaches_a_policy_inside_a_cap() -> None:
+    inside = {"policy": "caps", "default": 2, "around": {"policy": "drr", "quantum": 50}}
+    lab = Lab(small(policies={"x.y": inside}), replications=1)
+    lab.set(quantum=60)
+    assert lab.scenario.data()["policies"]["x.y"]["around"]["quantum"] == 60
+
+
+def test_a_wrong_setting_is_refused_and_changes_nothing(lab: Lab) -> None:
+    before = lab.settings
+    for wrong, words in [
+        ({"quantom": 3}, "no setting 'quantom'; there are: policies, "),
+        ({"quantum": 900, "slots": 0}, "slots must be from 1"),
+        ({"chart": "pie"}, "chart must be one of bars, "),
+        ({"policies": ["none"]}, "policies: no 'none'; choose from FIFO, "),
+        ({"weight": {"nobody": 2}}, "no setting 'weight_nobody'"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(words)):
+            lab.set(**wrong)
+        assert lab.settings == before
+
+
+def test_controls_may_be_limited_and_hidden_ones_still_work() -> None:
+    lab = Lab(small(), replications=2, controls=("quantum", "weight"))
+
+    def everything(widget):
+        yield widget
+        for child in getattr(widget, "children", ()):
+            yield from everything(child)
+
+    labels = {getattr(w, "description", "") for w in everything(lab.widget)}
+    assert {"Quantum (tokens)", "chat", "nightly"} <= labels
+    assert not {"Slots", "Seed", "Load ×"} & labels
+    assert lab.set(slots=5).scenario.data()["engine"]["slots"] == 5
+
+
+def test_every_widget_has_a_tooltip_and_every_input_a_label(lab: Lab) -> None:
+    seen = []
+
+    def walk(widget) -> None:
+        seen.append(widget)
+        assert getattr(widget, "tooltip", "") is not None, widget
+        for child in getattr(widget, "children", ()):
+            walk(child)
+
+    walk(lab.widget)
+    for widget in seen:
+        kind = type(widget).__name__
+        if kind in ("BoundedIntText", "BoundedFloatText", "Dropdown", "Checkbox", "Button", "FileUpload"):
+            assert widget.description, kind
+            assert widget.tooltip, kind
+        if kind.endswith("Slider"):
+            assert widget.tooltip
+            assert widget.continuous_update is False
+    assert len([w for w in seen if type(w).__name__.endswith("Slider")]) >= 10
+
+
+def test_reset_brings_every_knob_back(lab: Lab) -> None:
+    before = lab.settings
+    lab.set(quantum=999, slots=7, chart="queue", policies=["FIFO"], measure="wait", replications=2)
+    assert lab.settings != before
+    lab._left.children[-1].click()
+    assert lab.settings == before
+
+
+def test_a_policy_that_is_unticked_leaves_the_comparison(lab: Lab) -> None:
+    lab.set(chart="before_after", before="FIFO", after="fair")
+    assert lab.chart.data["p99"]["nightly"] == pytest.approx(
+        tuple(
+            lab.table.set_index(["policy", "tenant"]).loc[
+                [("FIFO", "nightly"), ("fair", "nightly")], "latency_p99"
+            ]
+        )
+    )
+    lab.set(policies=["capped", "aged"])
+    assert "capped → aged" in lab.chart.texts[0].get_text()
+
+
+def test_the_time_window_reaches_the_chart(lab: Lab) -> None:
+    lab.set(chart="slots", time_from=10, time_to=30)
+    assert lab.chart.axes[0].get_xlim() == (10, 30)
+
+
+# ---------------------------------------------------------------- errors on the page
+
+
+def test_an_error_in_a_callback_is_shown_and_the_lab_lives_on(lab: Lab) -> None:
+    lab.chart  # noqa: B018  (drawn)
+
+    def broken(*a, **k):
+        raise RuntimeError("engine on fire")
+
+    real, lab._runs._simulate = lab._runs._simulate, broken
+    lab._made["slots"].slider.value = 5
+    assert "engine on fire" in lab._status.value
+    assert 'role="status"' in lab._status.value
+    lab._runs._simulate = real
+    lab._made["slots"].slider.value = 6
+    assert "engine on fire" not in lab._status.value
+    lab._runs._simulate = broken
+    with pytest.raises(RuntimeError, match="on fire"):
+        lab.set(slots=9)
+
+
+def test_a_page_shows_progress_while_it_runs(lab: Lab) -> None:
+    parts = []
+    lab._bar.observe(lambda change: parts.append(change["new"]), "value")
+    lab._progress(0.25)
+    assert lab._bar.layout.visibility == "visible"
+    lab._progress(None)
+    assert lab._bar.layout.visibility == "hidden"
+    heard = []
+    parts_of = lab._session.plan(lab.settings)
+    lab._session.simulate(parts_of, ("FIFO", "fair"), 2, heard.append)
+    assert heard == sorted(heard)
+    assert heard[0] == 0.0
+    assert 0.9 < heard[-1] <= 1.0
+
+
+# ---------------------------------------------------------------- logs
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "requests.csv"
+    at = np.cumsum(rng.exponential(0.5, 900))
+    tenants = rng.choice(["big", *[f"t{i}" for i in range(11)]], 900, p=[0.45, *[0.05] * 11])
+    lines = ["arrived_s,tenant,input_tokens,output_tokens"]
+    lines += [
+        f"{t:.3f},{n},{rng.integers(10, 500)},{rng.integers(5, 200)}"
+        for t, n in zip(at, tenants, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_log_is_replayed_once_hatched_and_without_an_interval(log: Path) -> None:
+    lab = Lab(log)
+    table = lab.table
+    assert set(table["runs"]) == {1}
+    assert table["latency_p99_low"].isna().all()
+    assert "replications" not in lab.settings
+    assert {p.get_hatch() for p in lab.chart.axes[0].patches if p.get_gid()} == {"////"}
+    with pytest.raises(ValueError, match="replications must be 1 for the replay of a log, got 5"):
+        Lab(log, replications=5)
+
+
+def test_a_tenant_of_a_log_with_few_requests_has_no_p99(log: Path) -> None:
+    table = Lab(log).table
+    for _, row in table.iterrows():
+        assert math.isfinite(row["latency_p99"]) == (row["n"] >= 368), row["tenant"]
+        assert math.isfinite(row["latency_p50"])
+    assert set(table.loc[table["n"] >= 368, "tenant"]) >= {"big"}
+
+
+def test_many_tenants_of_a_log_become_others(log: Path) -> None:
+    lab = Lab(log)
+    names = list(dict.fromkeys(lab.table["tenant"]))
+    assert len(names) == 8
+    assert names[-1] == "others"
+    assert lab.table.groupby("policy")["n"].sum().tolist() == [900, 900, 900]
+    # Who is named does not depend on what is turned: colours stay.
+    lab.set(load=2.0)
+    assert list(dict.fromkeys(lab.table["tenant"])) == names
+
+
+def test_load_makes_a_log_denser(log: Path) -> None:
+    lab = Lab(log, policies=["FIFO"])
+    span = lab.result["arrival"].max()
+    lab.set(load=2.0)
+    assert lab.result["arrival"].max() == pytest.approx(span / 2)
+
+
+def test_a_broken_log_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,a,1,1\n1,a,x,1\n")
+    with pytest.raises(ValueError, match=r"bad\.csv:3: "):
+        Lab(path)
+
+
+def test_the_shipped_log_and_scenarios_are_presets() -> None:
+    lab = Lab(small(), replications=2)
+    options = lab._preset.menu.options
+    assert options[0] == "small box"
+    assert {"noisy_burst", "published_burst"} <= set(options)
+    assert any(option.startswith("log: ") for option in options)
+
+
+def test_choosing_a_preset_shows_that_scenario() -> None:
+    lab = Lab(small(), replications=2)
+    lab.chart  # noqa: B018  (drawn)
+    lab._preset.menu.value = "published_burst"
+    assert lab.scenario == Scenario.load("published_burst")
+    assert "p99" in lab._picture.value
+    assert "noisy" in {
+        row.children[0].description for row in lab._left.children if hasattr(row, "children") and row.children
+    }
+    lab._preset.menu.value = "small box"
+    assert lab.scenario == small()
+
+
+# ---------------------------------------------------------------- taking it away
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "notebooks" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "notebooks" / "deep")
+    return tmp_path
+
+
+def test_save_writes_everything_under_the_projects_root(lab: Lab, project: Path) -> None:
+    paths = lab.save("burst")
+    folder = project / "figures" / "exports"
+    names = ["burst.png", "burst.svg", "burst.pdf", "burst_table.csv", "burst_rows.csv", "burst.json"]
+    assert paths == [folder / name for name in names]
+    assert [p.name for p in sorted(folder.iterdir())] == sorted(names)
+    assert paths[0].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert b"<svg" in paths[1].read_bytes()
+    assert paths[2].read_bytes()[:5] == b"%PDF-"
+    with paths[3].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    for row, (_, mine) in zip(rows, lab.table.iterrows(), strict=True):
+        assert (row["policy"], row["tenant"]) == (mine["policy"], mine["tenant"])
+        assert float(row["latency_p99"]) == pytest.approx(mine["latency_p99"], rel=1e-12)
+    assert len(pd.read_csv(paths[4])) == len(lab.result)
+
+
+def test_saved_files_have_the_same_bytes_twice(project: Path) -> None:
+    first = [p.read_bytes() for p in Lab(small(), replications=2).save("a")]
+    second = [p.read_bytes() for p in Lab(small(), replications=2).save("b")]
+    assert first == second
+
+
+def test_a_path_is_taken_as_it_is_and_an_unknown_format_refused(lab: Lab, project: Path) -> None:
+    (path,) = lab.save(project / "out" / "chart.png", formats=["png"])
+    assert path == project / "out" / "chart.png"
+    with pytest.raises(ValueError, match=r"formats must be some of png, svg, pdf, csv, json, got \['gif'\]"):
+        lab.save("x", formats=["gif"])
+
+
+def test_the_json_loads_back_into_the_same_view(lab: Lab, project: Path) -> None:
+    lab.set(
+        quantum=333,
+        weight_chat=3,
+        slots=3,
+        chart="queue",
+        policies=["FIFO", "fair"],
+        load=1.2,
+        measure="wait",
+    )
+    path = lab.save("view", formats=["json"])[0]
+    data = json.loads(path.read_text())
+    assert data["seed"] == 3
+    assert set(data["versions"]) >= {"fairq", "python", "numpy", "pandas", "matplotlib", "simpy"}
+    back = Lab.from_json(path)
+    assert back.settings == lab.settings
+    assert back.scenario == lab.scenario
+    pd.testing.assert_frame_equal(back.table, lab.table)
+    assert back.chart.to_bytes("png") == lab.chart.to_bytes("png")
+
+
+def test_the_json_of_a_log_finds_the_log_and_notices_a_change(log: Path, project: Path) -> None:
+    lab = Lab(log)
+    lab.set(quantum=700)
+    path = lab.save("view", formats=["json"])[0]
+    assert str(project) not in json.loads(path.read_text())["scenario"]["log"]["file"]
+    back = Lab.from_json(path)
+    pd.testing.assert_frame_equal(back.table, lab.table)
+    assert back._warnings == []
+    log.write_text(log.read_text() + "9999,big,5,5\n")
+    assert "has changed since this view was saved" in Lab.from_json(path)._warnings[0]
+    log.unlink()
+    with pytest.raises(LabFileError, match=r"view\.json: scenario\.log\.file: cannot be read"):
+        Lab.from_json(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "not a saved view"),
+        ('{"format": "fairq lab", "format_version": 2}', "format_version must be 1, got 2"),
+        ('{"format": "fairq lab", "format_version": 1, "scenario": 3}', "scenario must be a mapping, got 3"),
+    ],
+)
+def test_a_file_that_is_no_view_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "view.json"
+    path.write_text(text)
+    with pytest.raises(LabFileError, match=re.escape(words)):
+        Lab.from_json(path)
+
+
+def test_a_view_with_a_bad_scenario_names_the_field(lab: Lab, project: Path) -> None:
+    path = lab.save("view", formats=["json"])[0]
+    data = json.loads(path.read_text())
+    data["scenario"]["engine"]["slots"] = 0
+    path.write_text(json.dumps(data))
+    with pytest.raises(ScenarioError, match=r"engine\.slots"):
+        Lab.from_json(path)
+
+
+def test_uploading_a_saved_view_opens_it(lab: Lab, project: Path) -> None:
+    lab.set(quantum=321, chart="ecdf")
+    content = lab.save("view", formats=["json"])[0].read_bytes()
+    other = Lab("published_burst", replications=1)
+    other.chart  # noqa: B018  (drawn)
+    upload = {
+        "name": "view.json",
+        "type": "application/json",
+        "size": len(content),
+        "content": memoryview(content),
+    }
+    other._upload.set_trait("value", ({**upload, "last_modified": pd.Timestamp("2026-01-01", tz="UTC")},))
+    assert other.settings == lab.settings
+    assert other.scenario == lab.scenario
+    assert other._upload.value == ()
+
+
+def test_uploading_nonsense_is_told_and_changes_nothing(lab: Lab) -> None:
+    lab.chart  # noqa: B018  (drawn)
+    before = lab.settings
+    upload = {"name": "cat.json", "type": "", "size": 3, "content": memoryview(b"cat")}
+    lab._upload.set_trait("value", ({**upload, "last_modified": pd.Timestamp("2026-01-01", tz="UTC")},))
+    assert "cat.json: not JSON" in lab._status.value
+    assert lab.settings == before
+
+
+def test_export_buttons_write_files_and_offer_links(lab: Lab, project: Path) -> None:
+    buttons = {}
+
+    def walk(widget) -> None:
+        if type(widget).__name__ == "Button":
+            buttons[widget.description] = widget
+        for child in getattr(widget, "children", ()):
+            walk(child)
+
+    walk(lab.widget)
+    assert {"PNG", "SVG", "PDF", "CSV", "JSON", "All files", "Show code", "Reset"} == set(buttons)
+    buttons["SVG"].click()
+    path = project / "figures" / "exports" / "small-box_bars.svg"
+    assert path.read_bytes() == lab.chart.to_bytes("svg")
+    assert 'download="small-box_bars.svg" href="data:image/svg+xml;base64,' in lab._links.value
+    assert "figures/exports/small-box_bars.svg" in lab._links.value
+    buttons["All files"].click()
+    assert lab._links.value.count("<li>") == 6
+    assert "Wrote 6 files" in lab._status.value
+
+
+def test_a_large_file_gets_no_link() -> None:
+    words = links_html({Path("/x/rows.csv"): b"1" * 1_000_001})
+    assert "href" not in words
+    assert "too large for a link" in words
+
+
+def test_file_names_hold_no_paths() -> None:
+    assert slug("../My box: 2/3") == "My-box-2-3"
+    assert slug("…") == "chart"
+    assert target("a.png").name == "a"
+    assert target("v1.2").name == "v1.2"
+
+
+def test_without_a_project_files_go_where_we_are(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    assert project_root(tmp_path / "a") == tmp_path / "a"
+
+
+def test_shown_code_makes_the_same_numbers(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.set(
+        quantum=333, weight_chat=3, load=1.5, burst=0.5, policies=["FIFO", "fair"], by="group", measure="wait"
+    )
+    space: dict = {}
+    exec(lab.code(), space)
+    pd.testing.assert_frame_equal(space["table"], lab.table)
+    printed = capsys.readouterr().out
+    assert "wait_p99" in printed
+    assert "nightly" in printed
+
+
+def test_shown_code_of_a_shipped_scenario_names_it() -> None:
+    lab = Lab("published_burst", replications=1)
+    assert "Scenario.load('published_burst')" in lab.code()
+    lab.chart  # noqa: B018  (drawn)
+    lab._toggle_code()
+    assert "Scenario.load(&#x27;published_burst&#x27;)" in lab._listing.value
+    lab.set(quantum=2)
+    assert "policies.drr.quantum&#x27;: 2" in lab._listing.value
+    lab._toggle_code()
+    assert lab._listing.value == ""
+
+
+def test_shown_code_of_a_log_makes_the_same_numbers(log: Path) -> None:
+    lab = Lab(log, policies=["FIFO", "fair"])
+    lab.set(quantum=250, weight_big=2)
+    space: dict = {}
+    exec(lab.code(), space)
+    columns = ["policy", "tenant", "n", "latency_p50"]
+    mine, theirs = (
+        t[t["tenant"] == "big"][columns].reset_index(drop=True) for t in (lab.table, space["table"])
+    )
+    pd.testing.assert_frame_equal(mine, theirs)
+
+
+def test_the_lab_shows_itself_as_widget_and_as_picture(lab: Lab) -> None:
+    bundle = lab._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/plain"] == lab.chart.alt
+    import base64
+
+    assert base64.b64decode(bundle["image/png"]) == lab.chart.to_bytes("png")
+
+
+def test_a_source_that_is_none_is_refused() -> None:
+    with pytest.raises(TypeError, match="source must be a Scenario"):
+        Lab(42)  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match="no such file, nor a shipped scenario"):
+        Lab("nowhere")
+
+
+def test_the_synthetic_log_opens() -> None:
+    path = next(data_path("logs/synthetic_27_tenants.csv").parent.glob("*.csv"))
+    lab = Lab(path, policies=["FIFO"])
+    assert lab.table["n"].sum() == sum(1 for _ in path.open()) - 1

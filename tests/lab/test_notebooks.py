@@ -1,0 +1,55 @@
+"""Every notebook runs from top to bottom in a folder of its own, and is committed without outputs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+LIMIT_S = 60.0
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [path.name for path in paths]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=names(NOTEBOOKS))
+def test_a_notebook_runs_top_to_bottom(path: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(path, tmp_path))
+    notebook = nbformat.read(copy, as_version=4)
+    began = time.monotonic()
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    took = time.monotonic() - began
+    assert took < LIMIT_S * float(os.environ.get("FAIRQ_SLOWER", "1")), f"{took:.0f} s"
+    outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
+    assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
+    # Every picture has words for those who cannot see it.
+    pictures = [o["data"] for o in outputs if "image/png" in o.get("data", {})]
+    assert pictures
+    assert all(len(data["text/plain"]) > 40 and not data["text/plain"].startswith("<") for data in pictures)
+
+
+def test_the_first_notebook_exports_a_chart_and_has_15_to_20_cells() -> None:
+    (first,) = [path for path in NOTEBOOKS if path.name == "00_start_here.ipynb"]
+    cells = nbformat.read(first, as_version=4).cells
+    assert 15 <= len(cells) <= 20
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    assert "lab.save(" in code
+    assert 'data_path("logs/' in code
+
+
+def test_notebooks_are_committed_without_outputs() -> None:
+    command = [sys.executable, "-m", "nbstripout", "--verify", *map(str, NOTEBOOKS)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
