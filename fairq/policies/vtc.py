@@ -55,8 +55,9 @@ class VTC(Lift[Account], Counting):
     charged at ``get`` differ by ``|Dᵢ/wᵢ − Dⱼ/wⱼ| ≤ Lᵢ/wᵢ + Lⱼ/wⱼ``, L the largest cost; it holds for true
     costs too once they are settled, with what is still running added. Charged token by token in a
     continuous batch (input tokens at ``get`` at a price w_p, output as they come at w_q) the weighted
-    service differs by at most ``2·max(w_p·L_in, w_q·M)``, M the most tokens a batch holds (theorem 4.4).
-    Charged only at the end there is no bound but the number of slots.
+    service differs by at most ``2·max(w_p·L_in, w_q·M)``, M the most tokens a batch holds (theorem 4.4;
+    where input is dearer than output, w_p > w_q, that is too small and ``2·(w_p·L_in + w_q·(M − L_in))``
+    holds). Charged only at the end there is no bound but the number of slots.
 
     Under caps a tenant that is held back falls behind the others for as long as its cap binds: that memory
     is what keeps the weights among all who share a cap exact.
