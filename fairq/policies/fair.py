@@ -50,11 +50,12 @@ class Fair(Queue, Generic[T]):
         state = self._tenants.get(name)
         if state is None:
             state = self._tenants[name] = self._new(name)
+        line = state.line
         if not state.waiting:
             state.push(entry)
             self._join(state)
-        elif (line := state.line) is not None and line.key == request.key and line.queue[-1] < entry:
-            line.queue.append(entry)  # behind its head: nothing else changes
+        elif line is not None and line.key == request.key and arrival >= self._latest:
+            line.queue.append(entry)  # the last of all, so behind its head: nothing else changes
             state.waiting += 1
             return entry
         else:
