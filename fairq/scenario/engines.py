@@ -6,10 +6,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fairq.scenario.spec import Count, NonNegative, Positive, Spec, choice
+from pydantic import PlainValidator, model_validator
+
+from fairq.scenario.spec import Count, Limit, NonNegative, Positive, Spec, choice
 
 if TYPE_CHECKING:
     from fairq.sim import SlotEngine
+    from fairq.sim.batching import BatchingEngine, Profile
 
 
 class EngineSpec(Spec):
@@ -36,6 +39,54 @@ class SlotsSpec(EngineSpec):
         return SlotEngine(**dict(self))
 
 
-ENGINES: Mapping[str, type[EngineSpec]] = {"slots": SlotsSpec}
+def _load_profile(value: Any) -> Profile:
+    from fairq.profiles import load_profile
+    from fairq.sim.batching import Profile
+
+    if isinstance(value, str):
+        return load_profile(value)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a profile's name or its coefficients (a_ms, b_ms, …), got {value!r}")
+    try:
+        return Profile(**value)
+    except TypeError as error:
+        raise ValueError(f"must be a profile's coefficients: {error}") from None
+
+
+def _checked_profile(value: Any) -> Any:
+    _load_profile(value)
+    return value
+
+
+class BatchingSpec(EngineSpec):
+    """``{kind: batching, profile: rtx4090-llama31-8b, max_num_seqs: 256, …}``: one GPU, as vLLM runs it.
+
+    ``profile``: a shipped profile, a YAML file, or the coefficients themselves. The settings are those of
+    ``fairq.sim.batching.BatchingEngine``.
+    """
+
+    tag = ("kind", "batching")
+    profile: Annotated[Any, PlainValidator(_checked_profile)] = "rtx4090-llama31-8b"
+    max_num_seqs: Count = 256
+    max_num_batched_tokens: Count = 2048
+    kv_tokens: Count | None = None
+    block_tokens: Count = 16
+    scheduling: str = "fcfs"
+    gateway_slots: Limit | None = None
+    admission: str = "prompt"
+    chunked_prefill: bool = True
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> BatchingSpec:
+        self.build()
+        return self
+
+    def build(self) -> BatchingEngine:
+        from fairq.sim.batching import BatchingEngine
+
+        return BatchingEngine(**(dict(self) | {"profile": _load_profile(self.profile)}))
+
+
+ENGINES: Mapping[str, type[EngineSpec]] = {"slots": SlotsSpec, "batching": BatchingSpec}
 
 AnyEngine = Annotated[EngineSpec, choice(ENGINES, "kind")]
