@@ -58,11 +58,12 @@ def simpy_way(requests: list[Request]) -> list[float]:
     """What a SimPy tutorial would write; finish times by request, seconds."""
     env = simpy.Environment()
     slots = simpy.Resource(env, capacity=SLOTS)
-    finish = [0.0] * len(requests)
+    start, finish = [0.0] * len(requests), [0.0] * len(requests)
 
     def job(row: int, request: Request):
         with slots.request() as turn:
             yield turn
+            start[row] = env.now
             yield env.timeout(request.service)
         finish[row] = env.now
 
@@ -80,7 +81,7 @@ def simpy_way(requests: list[Request]) -> list[float]:
 
 def bare_loop(requests: list[Request]) -> list[float]:
     """FIFO on a heap of events with nothing around it; finish times by request, seconds."""
-    finish = [0.0] * len(requests)
+    start, finish = [0.0] * len(requests), [0.0] * len(requests)
     events = [(requests[0].arrival, 1, 0)]
     line: deque[int] = deque()
     free = SLOTS
@@ -95,6 +96,7 @@ def bare_loop(requests: list[Request]) -> list[float]:
             free += 1
         while free and line:
             row = line.popleft()
+            start[row] = now
             free -= 1
             heappush(events, (now + requests[row].service, 0, row))
     return finish

@@ -73,40 +73,40 @@ def serve(
     served, started, slots = rows.request, rows.start, rows.slot
     first_tokens, finishes = rows.first_token, rows.finish
 
-    def finished(job: Job) -> None:
-        """A job ends now."""
+    def finished(job: Job | None, now: Number = None) -> None:
+        """A job ends. After the last finish of an instant it is settled: its arrivals, then dispatching; and
+        on to the next instant while a slot is idle. Without a job: settle ``now``.
+        """
         nonlocal came, coming, waiting
-        now = job.finish
-        if clients is not None:
-            come_before(now)
-        while coming < now:
-            put(agenda[came])
-            waiting += 1
-            came += 1
-            coming = agenda[came].arrival
-        request = job.request
-        prompt, output = request.prompt_tokens, request.output_tokens
-        if prompt is None or output is None:
-            done(request)
-        else:
-            done(request, prompt + output)
-        row = job.row
-        finishes[row] = now
-        if job.first_token is not None:
-            first_tokens[row] = job.first_token
-        for name, values in job_columns:
-            values[row] = getattr(job, name)
-        heappush(idle, job.slot)
-        if clients is not None:
-            follow(request, now)
-        if not only_finishes:
-            wake_at(now)
-        elif not queue or queue[0][0] > now:  # the last finish of this instant
-            settle(now)
-
-    def settle(now: Number) -> None:
-        """After the finishes of an instant: its arrivals, then dispatching; on to the next while idle."""
-        nonlocal came, coming, waiting
+        if job is not None:
+            now = job.finish
+            if clients is not None:
+                come_before(now)
+            while coming < now:
+                put(agenda[came])
+                waiting += 1
+                came += 1
+                coming = agenda[came].arrival
+            request = job.request
+            prompt, output = request.prompt_tokens, request.output_tokens
+            if prompt is None or output is None:
+                done(request)
+            else:
+                done(request, prompt + output)
+            row = job.row
+            finishes[row] = now
+            if job.first_token is not None:
+                first_tokens[row] = job.first_token
+            for name, values in job_columns:
+                values[row] = getattr(job, name)
+            heappush(idle, job.slot)
+            if clients is not None:
+                follow(request, now)
+            if not only_finishes:
+                wake_at(now)
+                return
+            if queue and queue[0][0] <= now:
+                return
         while True:
             while coming <= now:
                 if put(agenda[came]) is None:
@@ -166,7 +166,7 @@ def serve(
         heappop(wakes)
         now = clock.now
         come_before(now)
-        settle(now)
+        finished(None, now)
 
     def come_before(now: Number) -> None:
         """All who come, or give up, before ``now``, in order of time."""
@@ -226,7 +226,7 @@ def serve(
         for request in clients.first():
             insort(agenda, request, key=_arrival)
         coming = agenda[0].arrival
-    settle(clock.now)
+    finished(None, clock.now)
     clock.run_through(until)
     if until is not None:  # whoever came while every slot was busy is counted as waiting
         come_before(until)

@@ -149,9 +149,12 @@ def _requests(
 
 def _in_order(requests: list[Request]) -> list[Request]:
     """By arrival; the order given settles ties."""
-    for request in requests:
-        if request.arrival is None:
-            raise ValueError(f"a simulated request needs an arrival (seconds), got None in {request!r}")
+    arrivals: list[Any] = [request.arrival for request in requests]
+    if None in arrivals:
+        request = requests[arrivals.index(None)]
+        raise ValueError(f"a simulated request needs an arrival (seconds), got None in {request!r}")
+    if arrivals == sorted(arrivals):
+        return requests
     return sorted(requests, key=attrgetter("arrival"))
 
 

@@ -53,10 +53,10 @@ def holds(values, truth, width=0.08):
     [
         (Queue(7.0, exponential, n=60_000), 8, 0.6353160175, 4.151537448),
         (Queue(1.5, exponential), 2, 1.285714286, 8.326674867),
-        (Queue(0.8, exponential, n=40_000), 1, 4.0, None),
+        pytest.param(Queue(0.8, exponential, n=40_000), 1, 4.0, None, marks=pytest.mark.slow),
         (Queue(0.8, lambda rng, n: np.ones(n)), 1, 2.0, 10.35588679),
         (Queue(0.8, lambda rng, n: rng.uniform(0, 2, n)), 1, 8 / 3, None),
-        (Queue(0.6, hyper, n=30_000), 1, 4.875, None),
+        pytest.param(Queue(0.6, hyper, n=30_000), 1, 4.875, None, marks=pytest.mark.slow),
     ],
     ids=["M/M/8", "M/M/2", "M/M/1", "M/D/1", "M/U/1", "M/H2/1"],
 )
