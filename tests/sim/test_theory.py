@@ -51,7 +51,7 @@ def holds(values, truth, width=0.08):
 @pytest.mark.parametrize(
     ("queue", "slots", "mean", "p99"),
     [
-        (Queue(7.0, exponential, n=60_000), 8, 0.6353160175, 4.151537448),
+        pytest.param(Queue(7.0, exponential, n=60_000), 8, 0.6353160175, 4.151537448, marks=pytest.mark.slow),
         (Queue(1.5, exponential), 2, 1.285714286, 8.326674867),
         pytest.param(Queue(0.8, exponential, n=40_000), 1, 4.0, None, marks=pytest.mark.slow),
         (Queue(0.8, lambda rng, n: np.ones(n)), 1, 2.0, 10.35588679),
