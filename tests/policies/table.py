@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from fairq import DRR, FIFO, SFQ, VTC, AccumulatingPriority, Levels, Nested, Policy, Priority, Shortest
+from fairq.counterexamples import ChargeAtTheEnd, DeficitWithoutQuantum, NoLift, RoundRobin
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ ROWS: dict[str, Row] = {
         weights=True,
     ),
     "shortest": Row(lambda w: Shortest(), rank=lambda r: r.cost, earliest=False),
+    # what not to do keeps the verbs all the same
+    "no lift": Row(lambda w: NoLift(w), weights=True),
+    "charge at the end": Row(lambda w: ChargeAtTheEnd(w), weights=True),
+    "round robin": Row(lambda w: RoundRobin()),
+    "deficit without quantum": Row(lambda w: DeficitWithoutQuantum(w), weights=True),
 }
 
 FAIR = {name: row for name, row in ROWS.items() if row.spread is not None}
