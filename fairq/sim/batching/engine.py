@@ -89,12 +89,6 @@ class BatchingEngine:
             inside, scheduling = scheduling, "fcfs"
         if inside is not None and inside.used:
             raise ValueError(f"a policy serves one run, this one was used: {inside!r}")
-        if gateway_slots is None:
-            gateway_slots = max_num_seqs if inside is None else 0
-        if isinstance(gateway_slots, bool) or not isinstance(gateway_slots, int) or gateway_slots < 0:
-            raise ValueError(
-                f"gateway_slots must be a whole number >= 0 (0: no limit), got {gateway_slots!r}"
-            )
         self.profile = profile
         self.limits = Limits(
             max_num_seqs,
@@ -105,6 +99,12 @@ class BatchingEngine:
             admission,
             chunked_prefill,
         )
+        if gateway_slots is None:
+            gateway_slots = max_num_seqs if inside is None else 0
+        if isinstance(gateway_slots, bool) or not isinstance(gateway_slots, int) or gateway_slots < 0:
+            raise ValueError(
+                f"gateway_slots must be a whole number >= 0 (0: no limit), got {gateway_slots!r}"
+            )
         self.slots = gateway_slots or None
         self._progress_when = progress
         self._prices = token_prices
@@ -118,6 +118,8 @@ class BatchingEngine:
         self._clock: Clock | None = None
         self._wake: Event | None = None
         self._armed = inf
+        # All that made a token and are not done, those preempted since included.
+        self._begun: dict[Sequence, None] = {}
 
     def __repr__(self) -> str:
         return f"BatchingEngine({self.profile.name!r}, {self.limits!r}, gateway_slots={self.slots or 0})"
@@ -183,6 +185,9 @@ class BatchingEngine:
         self._wake = None
         core = self._core
         change = core.advance()
+        self._begun.update(dict.fromkeys(change.first))
+        for sequence in change.finished:
+            self._begun.pop(sequence, None)
         if self._progress_when == "tokens" or (change.finished and self._progress_when == "finishes"):
             self._report(self._progress, 1, 1)
         if self._inside is not None:
@@ -199,9 +204,8 @@ class BatchingEngine:
     def _report(self, progress: Progress, prompt: float, output: float) -> None:
         """Tell the true cost so far, at these prices, of all that have made a token."""
         core = self._core
-        for sequence in core.running:
-            if sequence.first is not None:
-                progress(sequence.tag, prompt * sequence.prompt + output * core.made(sequence, core.at))
+        for sequence in self._begun:
+            progress(sequence.tag, prompt * sequence.prompt + output * core.made(sequence, core.at))
 
     def _call(self, time: float, priority: int, callback: Any) -> Event:
         assert self._clock is not None  # attached
