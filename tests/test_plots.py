@@ -297,8 +297,17 @@ def test_one_tenant_too_many_is_named_rather_than_called_others() -> None:
     assert plots.top_tenants(frame, most=7) == [f"t{i}" for i in range(8)]
 
 
+LONG = {
+    (policy, tenant): (0.012 if policy == "FIFO" else 3.0, 9876.5)
+    for policy in ("FIFO", "levels with fair shares inside", "x" * 40)
+    for tenant in ("a-tenant-with-a-very-long-name", "b", *(f"tenant-{i}" for i in range(6)))
+}
 CHARTS = {
     "bars": lambda: plots.latency_bars(table(BURST)),
+    "long": lambda: plots.latency_bars(table(LONG), note="Scenario: a name that goes on and on, seed 123."),
+    "few": lambda: plots.latency_bars(
+        table({(p, t): (v, math.nan) for (p, t), (v, _) in LONG.items()}, runs=1)
+    ),
     "before": lambda: plots.before_after(table(BURST), "FIFO", "fair"),
     "ecdf": lambda: plots.latency_ecdf({"FIFO": TWO_SLOTS, "fair": TWO_SLOTS}),
     "depth": lambda: plots.queue_depth({"FIFO": TWO_SLOTS, "fair": TWO_SLOTS}),

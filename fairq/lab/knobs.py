@@ -56,8 +56,8 @@ class Knob:
             step=step,
             description=label,
             tooltip=tooltip,
-            style={"description_width": "initial" if narrow else LABEL},
-            layout=widgets.Layout(width="150px", margin="1px 0") if narrow else _BOX,
+            style={"description_width": "56px" if narrow else LABEL},
+            layout=widgets.Layout(width="132px", margin="1px 0") if narrow else _BOX,
         )
         self.low, self.high, self.whole = low, high, whole
         self._choices = list(choices) if choices else None

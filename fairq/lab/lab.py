@@ -78,6 +78,7 @@ class Lab:
         self._dirty = True
         self._replications = 0
         self._chart: Chart | None = None
+        self._png = ""
         self._table: pd.DataFrame | None = None
         self._files: dict[Path, bytes] = {}
         self._warnings: list[str] = []
@@ -218,13 +219,16 @@ class Lab:
         assert self._chart is not None
         bundle = dict(self.widget._repr_mimebundle_() or {})
         bundle["text/plain"] = self._chart.alt
-        bundle["image/png"] = base64.b64encode(self._chart.to_bytes("png")).decode("ascii")
+        bundle["image/png"] = self._png
         return bundle
 
     # ------------------------------------------------------------------ the page
 
     def _build(self, preset: str, chart: str) -> None:
-        self._preset = Choice("preset", "Preset", "Another scenario or log", list(self._presets), preset)
+        self._preset = Choice(
+            "preset", "Preset", "Another scenario or log", list(self._presets), preset, narrow=True
+        )
+        self._preset.menu.layout.width = "302px"
         self._preset.on_change(self._preset_chosen)
         self._chooser = controls.chart_chooser(chart)
         self._chooser.observe(lambda _: self._changed(), "value")
@@ -469,7 +473,7 @@ class Lab:
         chart = chart_named(self._chooser.value).draw(view)
         png = chart.to_bytes("png", quick=True)
         self._chart, self._table, self._replications = chart, view.table, replications
-        picture = base64.b64encode(png).decode("ascii")
+        self._png = picture = base64.b64encode(png).decode("ascii")
         # The numbers and the picture come as one: no frame shows one without the other.
         self._picture.value = (
             f'<img alt="{html.escape(chart.alt, quote=True)}" src="data:image/png;base64,{picture}">'
@@ -493,10 +497,10 @@ class Lab:
 
     def _words(self) -> str:
         made, kept = int(self.timing.get("made", 0)), int(self.timing.get("kept", 0))
-        runs = "one run" if self._replications == 1 else f"{self._replications} runs"
+        runs = "One run" if self._replications == 1 else f"{self._replications} runs"
         many = len(self._policies)
         what = f"{runs} of {many} {'policy' if many == 1 else 'policies'}"
-        fresh = f"{made} simulated in {self.timing.get('simulate', 0):.2f} s, {kept} from memory"
+        fresh = f"{made} new in {self.timing.get('simulate', 0):.2f} s, {kept} from memory"
         notes = "".join(f" Note: {w}." for w in self._warnings)
         return f"{what}: {fresh}; drawn in {self.timing.get('draw', 0):.2f} s.{notes}"
 

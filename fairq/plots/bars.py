@@ -113,7 +113,7 @@ def latency_bars(
         axes.set_ylim(top + body, top)
         axes.set_yticks([])
         axes.spines["left"].set_visible(not as_log)
-        words = {"p50": "p50: half are faster", "p99": "p99: one in a hundred is slower"}[quantile]
+        words = {"p50": "p50: half are faster", "p99": "p99: 1 in 100 is slower"}[quantile]
         axes.set_title(
             f"{quantile} of this run" if single else words,
             loc="left",

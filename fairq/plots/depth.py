@@ -49,7 +49,7 @@ def queue_depth(
     peak = {p: int(values.max()) for p, values in total.items()}
     unit, unit_name = time_unit(high - low)
     title = _finding(folded, total, grid, waiting, names)
-    subtitle = f"Requests waiting at the gateway, stacked by tenant; one run.{' ' + note if note else ''}"
+    subtitle = f"Waiting requests, stacked by tenant; one run.{' ' + note if note else ''}"
     columns = min(len(folded), 2)
     chart, panels = panel_page(
         list(folded),

@@ -60,7 +60,7 @@ def slot_gantt(
                 ]
             )
     title = _finding(bars, list(folded), names)
-    subtitle = f"Each row is a slot of the engine, each bar a request; one run.{' ' + note if note else ''}"
+    subtitle = f"Each row is a slot, each bar a request; one run.{' ' + note if note else ''}"
     panel_in = (
         float(np.clip(0.115 * count + 0.1, 0.42, 3.2))
         if len(folded) > 1

@@ -307,7 +307,8 @@ def _log_ticks(low: float, high: float, top: float) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     wide = math.log10(high / low) > 2.2
     ticks = [m * 10.0**e for e in decades for m in ((1,) if wide else (1, 2, 5))]
-    inside = [t for t in ticks if low <= t <= high]
+    # Beyond the data there is only room for labels, and nothing to read off.
+    inside = [t for t in ticks if low <= t <= min(high, top * 1.6)]
     step = 1 + len(inside) // 8
     return inside[::step]
 
