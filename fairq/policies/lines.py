@@ -12,7 +12,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
 from fairq.request import Request
@@ -73,6 +73,9 @@ CoverOf = Callable[[str], Cover]
 
 NOWHERE: AbstractSet[Hold] = frozenset()
 
+RUNS = 4
+"""How many rising runs of ranks a pool keeps apart."""
+
 
 class Member:
     """What a pool holds: a line, all lines of a tenant, or a bundle of such."""
@@ -99,17 +102,18 @@ class Pool:
     """Members by rank (distinct between members, smallest first), those held back kept in lots.
 
     A heap with stale entries: placing a member anew leaves its old entry to be dropped when met. Ranks
-    mostly come in rising order, so a sorted tail takes those and the heap stays small: it holds the
-    members in play.
+    mostly come in a few rising runs (this round's, the next one's), so sorted runs take those, each move
+    costs the same however many members there are, and the heap holds the few in play.
     Members under the same lasting holds (a cap that keys share) stand together in a bundle, so that
     they are passed over at one stroke, however many they are.
     """
 
-    __slots__ = ("_bundles", "_lots", "_ready", "_serial", "_size", "_tail")
+    __slots__ = ("_bundles", "_lots", "_ready", "_runs", "_serial", "_settled", "_size")
 
     def __init__(self) -> None:
         self._ready: list[Any] = []
-        self._tail: deque[Any] = deque()
+        self._settled = False  # the ready heap's top is alive and the smallest of all
+        self._runs: tuple[deque[Any], ...] = ()
         self._lots: dict[Hold, list[Any]] = {}
         self._bundles: dict[Cover, Bundle] = {}
         self._size = 0
@@ -139,34 +143,52 @@ class Pool:
         member.entry = entry = (rank, serial, member)
         if member.lots:
             member.lots = NOWHERE
-        ready, tail = self._ready, self._tail
-        if not tail or tail[-1][0] < rank:
-            tail.append(entry)
-            if ready and ready[0] is old:
-                heappop(ready)
-        elif ready and ready[0] is old:
-            heapreplace(ready, entry)
-        else:
+        ready = self._ready
+        if old is not None and ready and ready[0] is old:
+            heappop(ready)
+            self._settled = False
+        elif self._settled and rank < ready[0][0]:
             heappush(ready, entry)
-        if len(ready) + len(tail) > 64 + 2 * self._size:
+            return
+        for run in self._runs:
+            if not run or run[-1][0] < rank:
+                run.append(entry)
+                return
+        if len(self._runs) < RUNS:
+            self._runs = (*self._runs, deque((entry,)))
+            return
+        heappush(ready, entry)
+        self._settled = False
+        if len(ready) > 64 + 2 * self._size:
             self._ready = [e for e in ready if e[2].entry is e]
             heapify(self._ready)
-            self._tail = deque(e for e in tail if e[2].entry is e)
 
     def _refill(self) -> list[Any]:
-        """The ready heap, with a live entry on top that no entry of the tail precedes."""
-        ready, tail = self._ready, self._tail
+        """The ready heap, with a live entry on top that no entry of a run precedes."""
+        ready = self._ready
+        if self._settled:
+            return ready
         while ready and ready[0][2].entry is not ready[0]:
             heappop(ready)
-        while tail and (tail[0][2].entry is not tail[0] or not ready or tail[0] < ready[0]):
-            entry = tail.popleft()
-            if entry[2].entry is entry:
-                heappush(ready, entry)
+        least: Any = ready[0] if ready else None
+        source = None
+        for run in self._runs:
+            while run and run[0][2].entry is not run[0]:
+                run.popleft()
+            if run and (least is None or run[0] < least):
+                least, source = run[0], run
+        if source is not None:
+            heappush(ready, source.popleft())
+        self._settled = least is not None
         return ready
+
+    def _drop_top(self) -> None:
+        heappop(self._ready)
+        self._settled = False
 
     def _take(self, member: Member) -> None:
         if self._ready and self._ready[0] is member.entry:
-            heappop(self._ready)
+            self._drop_top()
         member.entry = None
         member.lots = NOWHERE
         self._size -= 1
@@ -206,11 +228,9 @@ class Pool:
         """The first member when that takes no search: nothing is held, and its rank is exact."""
         if self._lots:
             return None
-        ready, tail = self._ready, self._tail
-        if not ready or ready[0][2].entry is not ready[0] or (tail and tail[0] < ready[0]):
-            ready = self._refill()
-            if not ready:
-                return None
+        ready = self._ready if self._settled else self._refill()
+        if not ready:
+            return None
         first = ready[0][2]
         return first if first.exact else None
 
@@ -239,8 +259,10 @@ class Pool:
             if rank == entry[0]:
                 found = member
                 break
-            heappop(heap)
-            if heap is not self._ready:
+            if heap is self._ready:
+                self._drop_top()
+            else:
+                heappop(heap)
                 member.lots = {hold for hold in member.lots if self._lots.get(hold) is not heap}
             if rank is not None:  # later under this gate than where it stands
                 aside.append(entry)
@@ -249,8 +271,7 @@ class Pool:
             elif gate is not None:
                 self._set_back(entry, gate, aside)
             _drop_stale(heap)
-            if heap is self._ready:
-                self._refill()
+            self._refill()
         for entry in aside:
             heappush(self._ready, entry)
         return found
