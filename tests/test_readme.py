@@ -1,16 +1,19 @@
 """Every example and figure of the README is run and compared; what it names exists."""
 
+import asyncio
 import doctest
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairq import bench
+from fairq import DRR, Request, bench
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -78,6 +81,49 @@ def test_the_programs_print_what_is_shown_below_them() -> None:
             [sys.executable, "-W", "error", "-c", BLOCKS[i][1]], capture_output=True, text=True, check=True
         )
         assert shown.stdout == BLOCKS[i + 1][1]
+
+
+@pytest.fixture
+def gateway() -> Any:
+    """The gateway class of the README, without the run below it."""
+    (program,) = blocks("python")
+    names: dict[str, Any] = {}
+    exec(program.replace("asyncio.run(main())\n", ""), names)
+    return names["Gateway"](DRR(quantum=500), slots=1)
+
+
+def test_the_gateway_survives_callers_who_hang_up_and_an_engine_that_fails(gateway: Any) -> None:
+    served: list[str] = []
+    leaving: dict[str, Callable[[], object]] = {}
+
+    async def engine(request: Request) -> tuple[str, int]:
+        served.append(request.id)
+        await asyncio.sleep(0)
+        if request.id == "failed":
+            raise ConnectionError("the engine is gone")
+        leaving.get(request.id, lambda: None)()
+        return "answer", 900  # the estimate was 400
+
+    async def story() -> None:
+        names = ("first", "waits", "before", "middle", "after", "failed", "last")
+        tasks = {
+            name: asyncio.create_task(gateway.ask(Request("ana", 400, id=name), engine)) for name in names
+        }
+        # One hangs up just before its turn comes, and one after that, before it is told so.
+        leaving["first"] = tasks["before"].cancel
+        leaving["middle"] = lambda: asyncio.get_running_loop().call_soon(tasks["after"].cancel)
+        await asyncio.sleep(0)
+        tasks["waits"].cancel()
+        await asyncio.wait(tasks.values())
+        assert [name for name in names if tasks[name].cancelled()] == ["waits", "before", "after"]
+        assert isinstance(tasks["failed"].exception(), ConnectionError)
+        assert tasks["last"].result() == "answer"
+
+    asyncio.run(story())
+    assert served == ["first", "middle", "failed", "last"]
+    # Nothing leaks: no slot, no turn, no running request.
+    assert (gateway.free, gateway.turns) == (1, {})
+    assert (len(gateway.policy), gateway.policy.running) == (0, 0)
 
 
 def test_the_commands_shown_with_their_output(tmp_path: Path) -> None:
