@@ -62,7 +62,8 @@ def replay(
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     except TraceError as error:
         raise InputError(str(error)) from None
-    Console().print(_table(title, rows))
+    typer.echo(title)
+    Console().print(_table(rows))
     for note in notes:
         typer.echo(note)
     if out is not None:
@@ -212,10 +213,10 @@ HEADINGS = {
 }
 
 
-def _table(title: str, rows: Rows) -> Any:
+def _table(rows: Rows) -> Any:
     from rich.table import Table
 
-    table = Table(title=title)
+    table = Table()
     for name, value in rows[0].items():
         table.add_column(HEADINGS.get(name, name), justify="left" if isinstance(value, str) else "right")
     for row in rows:
