@@ -1,0 +1,182 @@
+"""Requests that give up, time out or are turned away: counted, and they leave nothing behind."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import count
+
+import pytest
+
+from fairq import (
+    DRR,
+    FIFO,
+    SFQ,
+    VTC,
+    AccumulatingPriority,
+    Floors,
+    KeyCaps,
+    Levels,
+    Nested,
+    Priority,
+    Request,
+    Shortest,
+    SoftCaps,
+)
+from fairq.scenario import Scenario
+from fairq.sim import simulate
+
+ids = count()
+
+
+def ask(tenant, cost=1, **more):
+    return Request(tenant, cost, **{"arrival": 0, "id": next(ids), **more})
+
+
+MAKERS = {
+    "FIFO": FIFO,
+    "strict": lambda: Priority(ageing=None),
+    "aged": lambda: Priority(ageing=5),
+    "accumulating": lambda: AccumulatingPriority({0: 1}),
+    "shortest": Shortest,
+    "DRR": lambda: DRR(9),  # at least the largest cost: below that, exact order under caps is not promised
+    "VTC": VTC,
+    "SFQ": SFQ,
+    "levels": lambda: Levels({0: VTC()}),
+    "nested": lambda: Nested({"a": "x", "b": "x"}, lambda org: DRR(9)),
+}
+FAIR = ("DRR", "VTC", "SFQ", "levels", "nested")
+WRAPS = {
+    "bare": lambda p: p,
+    "caps": lambda p: KeyCaps(p, default=1),
+    "soft caps": lambda p: SoftCaps(p, default=1),
+    "floors": lambda p: Floors(p, {"g": (["c"], 1)}, slots=4),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_ghosts_hold_no_cap_and_change_no_order(make, wrap):
+    """Requests that come and give up again at once: whoever is served is served as if they had never come."""
+    for seed in range(20):
+        draw = random.Random(seed)
+        haunted, clean = wrap(make()), wrap(make())
+        running = []
+        for step in range(60):
+            if draw.random() < 0.5:
+                request = ask(draw.choice("abc"), draw.randint(1, 9), arrival=step)
+                for policy in (haunted, clean):
+                    policy.put(request)
+                # a ghost behind it, of a tenant that waits already: it joins no ring and lifts nobody
+                ghost = ask(request.tenant, draw.randint(1, 9), arrival=step)
+                haunted.put(ghost)
+                assert haunted.cancel(ghost)
+                assert not haunted.cancel(ghost)
+            elif draw.random() < 0.7:
+                request = haunted.get(now=step)
+                assert clean.get(now=step) is request
+                running += [request] if request else []
+            elif running:
+                request = running.pop(draw.randrange(len(running)))
+                for policy in (haunted, clean):
+                    policy.done(request)
+            assert haunted.snapshot(now=step)["lines"] == clean.snapshot(now=step)["lines"]
+
+
+@pytest.mark.parametrize("name", FAIR)
+def test_a_tenant_that_only_cancels_earns_no_credit(name):
+    """b keeps a line of requests that all give up before their turn while a is served; then both are busy."""
+    policy = MAKERS[name]()
+    for _ in range(200):
+        policy.put(ask("a"))
+    for _ in range(100):
+        ghosts = [ask("b", 50) for _ in range(3)]
+        for ghost in ghosts:
+            policy.put(ghost)
+        policy.done(policy.get(lambda key: key == "a"))
+        for ghost in ghosts:
+            assert policy.cancel(ghost)
+    for _ in range(100):
+        policy.put(ask("b"))
+    first = Counter()
+    for _ in range(60):
+        request = policy.get()
+        first[request.tenant] += 1
+        policy.done(request)
+    assert abs(first["a"] - first["b"]) <= (9 if name in ("DRR", "nested") else 1)  # a quantum of 9
+
+
+@pytest.mark.parametrize("wrap", ["caps", "soft caps"])
+def test_a_cap_opens_when_work_ends_and_not_when_a_ghost_leaves(wrap):
+    policy = WRAPS[wrap](VTC())
+    first, second, ghost = ask("a"), ask("a"), ask("a")
+    for request in (first, ghost, second):
+        policy.put(request)
+    assert policy.get() is first
+    policy.cancel(ghost)
+    policy.put(ask("b"))
+    assert policy.peek().tenant == "b"
+    policy.done(first)
+    assert policy.peek() is second
+
+
+SCENARIO = {
+    "name": "giving up",
+    "seed": 3,
+    "horizon_s": 200,
+    "engine": {"kind": "slots", "slots": 2},
+    "tenants": {
+        "patient": {
+            "arrivals": {"kind": "poisson", "rate_per_s": 0.3},
+            "prompt_tokens": 100,
+            "output_tokens": 10,
+            "service_s": 3,
+        },
+        "hasty": {
+            "arrivals": {"kind": "poisson", "rate_per_s": 0.5},
+            "prompt_tokens": 100,
+            "output_tokens": 10,
+            "service_s": 3,
+            "patience_s": 4,
+        },
+        "crowd": {
+            "arrivals": {"kind": "dump", "at_s": 50, "requests": 40},
+            "prompt_tokens": 100,
+            "output_tokens": 10,
+            "service_s": 1,
+            "line_limit": 5,
+        },
+    },
+    "policies": {
+        "FIFO": {"policy": "fifo"},
+        "fair": {"policy": "vtc"},
+        "levels": {"policy": "levels", "levels": {0: {"policy": "sfq"}}},
+        "nested": {"policy": "nested", "inside": {"policy": "drr", "quantum": 110}},
+        "lent": {"policy": "soft_caps", "default": 1, "around": {"policy": "vtc"}},
+        "kept": {
+            "policy": "floors",
+            "slots": 2,
+            "floors": {"p": {"keys": ["patient"], "slots": 1}},
+            "around": {"policy": "vtc"},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("name", SCENARIO["policies"])
+def test_the_model_counts_who_gave_up_and_who_was_turned_away(name):
+    scenario = Scenario.from_data(SCENARIO)
+    result = simulate(scenario.workload(), scenario.policy(name), scenario.engine(), seed=scenario.seed)
+    rows = result.requests
+    status = {tenant: Counter(group["status"]) for tenant, group in rows.groupby("tenant")}
+    drawn = Counter(r.tenant for r in scenario.workload().requests(scenario.seed))
+    for tenant, n in drawn.items():
+        assert status[tenant].total() == n  # none lost, none twice
+    assert set(status["patient"]) == {"finished"}
+    assert status["hasty"]["cancelled"] > 5
+    gone = rows[rows["status"] == "cancelled"]
+    assert gone["start"].isna().all()
+    waits = rows[(rows["tenant"] == "hasty") & (rows["status"] == "finished")]["wait"]
+    assert waits.max() <= 4
+    # of 40 at once five may wait; those that find a free slot do not count as waiting
+    assert 33 <= status["crowd"]["refused"] <= 35
