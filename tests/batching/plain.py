@@ -78,14 +78,20 @@ class PlainEngine:
         if self.admission != "peak" or not self.running:
             return True
         members = [*self.running, seq]
-        # Without chunks, a prompt gets a step of its own, while those that decode wait.
-        ahead = {s.order: int(s.computed == 0 and not self.chunked) for s in members}
-        to_go = {s.order: max(s.output - s.made - ahead[s.order] - 1, 0) for s in members}
+        chunk = max(self.budget - len(self.running), 1)
+        to_go, held_now = {}, {}
+        for s in members:
+            done = s.made
+            late = 0
+            if s.made == 0 or s.computed < s.known - 1:
+                # Its prompt is yet to be computed: in chunks while others grow, or in a step of its own.
+                late = math.ceil((s.known - s.computed) / chunk) if self.chunked else 0
+                done += 0 if self.chunked else 1
+            to_go[s.order] = max(s.output - done - 1, 0) + late
+            held_now[s.order] = s.prompt + done + self.block - 1
         for later in range(max(to_go.values()) + 1):
-            held = [
-                s.known + ahead[s.order] + later + self.block - 1 for s in members if to_go[s.order] >= later
-            ]
-            if sum(held) > self.kv_tokens // self.block * self.block:
+            held = sum(held_now[s.order] + later for s in members if to_go[s.order] >= later)
+            if held > self.kv_tokens // self.block * self.block:
                 return False
         return True
 

@@ -100,6 +100,8 @@ def test_random_engines_equal_plain_stepping(block_of_seeds: int) -> None:
         agree(slow_rows, fast_rows)
         assert fast.steps == slow.steps, f"seed {seed}: {settings}"
         assert fast.kv_blocks == 0
+        if settings["admission"] == "peak":
+            assert not any(row.preemptions for row in slow_rows)
         preempted += sum(row.preemptions for row in slow_rows)
         steps += fast.steps
         changes += fast.changes

@@ -135,6 +135,16 @@ def test_a_policy_built_in_may_hold_back_everything() -> None:
     assert simulate(requests, FIFO(), blocked).counts()["unfinished"] == 10
 
 
+def test_a_held_back_request_does_not_turn_the_clock_back() -> None:
+    held = Request("held", 20, arrival=0.0, prompt_tokens=10, output_tokens=10)
+    late = Request("late", 20, arrival=5.0, prompt_tokens=10, output_tokens=10)
+    engine = BatchingEngine(PROFILE, 16, scheduling=KeyCaps(FIFO(), per_key={"held": 0}))
+    rows = simulate([held, late], FIFO(), engine).requests
+    assert rows["status"].tolist() == ["unfinished", "finished"]
+    assert rows["scheduled"][1] == pytest.approx(5.0)
+    assert rows["first_token"][1] > 5.0
+
+
 class Watched(FIFO):
     """Notes what it is told, and when."""
 

@@ -212,6 +212,8 @@ class BatchCore:
             self.at = max(self.at, now)
         elif stretch is None and now > self.at + EPS:
             stretch = self._plan()
+            if stretch is None:
+                self.at = now  # all that wait were held back until now
         sequence.order = self._added
         self._added += 1
         alone = len(self.waiting) == 0
@@ -374,14 +376,18 @@ class BatchCore:
         one with ``left`` steps to go ends, all that have as many or more hold what they know plus ``left``.
         """
         size = self.limits.block_tokens
+        # What a step leaves at least for a prompt beside the decodes.
+        chunk = max(self.limits.max_num_batched_tokens - len(self.running), 1)
         members = []
         for sequence in (*self.running, newcomer):
-            made = sequence.made
+            made, late = sequence.made, 0
             if sequence.decoding:
                 made += self.steps - sequence.since
-            elif not self.limits.chunked_prefill:
+            elif self.limits.chunked_prefill:
+                late = -(-_left(sequence) // chunk)  # others grow while its prompt is computed
+            else:
                 made += 1  # in a step of its own, while those that decode wait
-            members.append((max(sequence.output - made - 1, 0), sequence.prompt + made))
+            members.append((max(sequence.output - made - 1, 0) + late, sequence.prompt + made))
         members.sort(reverse=True)
         room = self.limits.blocks * size
         held = 0
