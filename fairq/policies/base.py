@@ -216,11 +216,14 @@ class Queue(Policy):
             self._true_up(request, cost - charged)
 
     def done(self, request: Request, cost: Number | None = None) -> None:
+        if cost is None:
+            if self._running.pop(request, None) is None:
+                self._charged(request, "done")
+            return
         charged = self._charged(request, "done")
-        if cost is not None:
-            _check_cost(cost, request)
+        _check_cost(cost, request)
         del self._running[request]
-        if cost is not None and cost != charged:
+        if cost != charged:
             self._true_up(request, cost - charged)
 
     def cancel(self, request: Request) -> bool:

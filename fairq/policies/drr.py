@@ -20,12 +20,13 @@ stopped. Without that, caps round a textbook ring lose the weights.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 from fairq.policies.base import Eligible, check_number, show
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Gate, TenantLines
+from fairq.policies.lines import Gate, Member, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
@@ -42,7 +43,7 @@ Rank = tuple[int, ...]
 
 
 class _Tenant(TenantLines):
-    """A tenant's account. ``before`` and ``after`` are its neighbours in the ring, by name."""
+    """A tenant's account. ``before`` and ``after`` are its neighbours in the ring."""
 
     __slots__ = (
         "after",
@@ -69,13 +70,17 @@ class _Tenant(TenantLines):
         self.owed = 0  # visits missed before that one
         self.back: Rank = (0, 0, 0)  # where its next owed visit queues
         self.place = 0
-        self.before = self.after = ""
+        self.before: _Tenant | None = None
+        self.after: _Tenant | None = None
 
     def rank(self, gate: Gate | None) -> Any:
         head = self.head(gate)
         if head is None:
             return None
         return self.drr._when(self, head.cost)
+
+
+_FIELDS = (*Member.__slots__, *TenantLines.__slots__, *_Tenant.__slots__)
 
 
 class DRR(Fair[_Tenant]):
@@ -99,14 +104,13 @@ class DRR(Fair[_Tenant]):
         super().__init__(weights)
         self.quantum = check_number("quantum", quantum, above=True)
         # The frontier: the latest place in the schedule that was served. The ring is cut before
-        # ``_cut``, the tenant whose turn is on or next ("" = the ring's end): who joins, joins there.
+        # ``_cut``, the tenant whose turn is on or next (None: the ring's end): who joins, joins there.
         self._round = 0
         self._place = 0
         self._queued = 0
         self._turn: _Tenant | None = None  # the last one served
-        self._cut = ""
-        self._first = ""
-        self._last = ""
+        self._cut: _Tenant | None = None
+        self._last: _Tenant | None = None
 
     def _new(self, name: str) -> _Tenant:
         return _Tenant(name, self)
@@ -133,7 +137,7 @@ class DRR(Fair[_Tenant]):
             visits = rank[0] - state.ahead + 1
             state.deficit += state.gain if visits == 1 else visits * state.gain
             self._round, self._place, _ = state.turn = rank
-            self._cut, state.ahead, state.open = state.name, rank[0] + 1, True
+            self._cut, state.ahead, state.open = state, rank[0] + 1, True
         elif state is not self._turn:
             return super().get(eligible, now)
         self._turn = state
@@ -144,7 +148,7 @@ class DRR(Fair[_Tenant]):
         state.deficit = deficit = state.deficit - cost
         if not queue:
             self._pool.remove(state)
-            self._left(state)
+            self._emptied(state)
             return request
         cost = queue[0][2].cost
         if deficit < cost:
@@ -226,7 +230,7 @@ class DRR(Fair[_Tenant]):
         state.deficit += visits * state.gain
         state.turn, state.open = turn, True
         if turn[2] == RING and (turn[0], turn[1]) > (self._round, self._place):
-            self._round, self._place, self._cut = turn[0], turn[1], state.name
+            self._round, self._place, self._cut = turn[0], turn[1], state
             state.owed, state.ahead = 0, turn[0] + 1
             return
         # A late visit. The bank holds those missed meanwhile, and was full of them before this one.
@@ -274,58 +278,75 @@ class DRR(Fair[_Tenant]):
 
     # -- the ring -------------------------------------------------------------------------------
 
-    def _join(self, state: _Tenant) -> None:
+    def _enlist(self, state: _Tenant, cost: Number) -> Rank:
         """At the back of the ring: just before the tenant whose turn is on or next."""
-        state.turn, state.open = (self._round, state.place, RING), False
-        state.owed, state.ahead = 0, self._round + 1
-        after = self._tenants.get(self._cut)
-        before = self._tenants.get(after.before if after else self._last)
+        after = self._cut
+        before = self._last if after is None else after.before
         if after is None:
-            state.place = before.place + GAP if before else 0
+            place = 0 if before is None else before.place + GAP
+            self._last = state
         else:
-            low = before.place if before else after.place - 2 * GAP
-            if after.place - low < 2:
+            room = 2 * GAP if before is None else after.place - before.place
+            if room < 2:
                 self._spread()
-                low = before.place if before else after.place - 2 * GAP
-            state.place = low + min((after.place - low) // 2, GAP >> 16)
-        state.before, state.after = before.name if before else "", after.name if after else ""
-        self._link(before, state.name, after, state.name)
+                room = GAP
+            place = after.place - room + min(room // 2, GAP >> 16)
+            after.before = state
+        if before is not None:
+            before.after = state
+        state.before, state.after, state.place = before, after, place
+        state.open, state.owed, state.ahead = False, 0, self._round + 1
+        visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
+        return self._round + visits, place, RING
 
     def _emptied(self, state: _Tenant) -> None:
-        before, after = self._tenants.get(state.before), self._tenants.get(state.after)
-        self._link(before, state.after, after, state.before)
-        if self._cut == state.name:
-            self._cut = state.after
+        before, after = state.before, state.after
+        if before is not None:
+            before.after = after
+        if after is None:
+            self._last = before
+        else:
+            after.before = before
+        if self._cut is state:
+            self._cut = after
         if self._turn is state:
             self._turn = None
+        state.before = state.after = None
         state.open = False
         if state.deficit > 0:
             state.deficit = 0
 
-    def _link(self, before: _Tenant | None, to: str, after: _Tenant | None, back: str) -> None:
-        if before is None:
-            self._first = to
-        else:
-            before.after = to
-        if after is None:
-            self._last = back
-        else:
-            after.before = back
-
     def _spread(self) -> None:
         """Number the places anew when there is no room between two of them; the order stays."""
-        cut = self._tenants[self._cut]
-        turn_is_on = cut.place == self._place
-        name, place = self._first, 0
-        while name:
-            state = self._tenants[name]
-            state.place = place
-            name, place = state.after, place + GAP
-        before = self._tenants.get(cut.before)
-        self._place = cut.place if turn_is_on else before.place if before else -1
-        for state in self._tenants.values():
+        ring: list[_Tenant] = []
+        state = self._last
+        while state is not None:
+            ring.append(state)
+            state = state.before
+        ring.reverse()
+        assert self._cut is not None
+        turn_is_on = self._cut.place == self._place
+        for number, state in enumerate(ring):
+            state.place = number * GAP
+        before = self._cut.before
+        self._place = self._cut.place if turn_is_on else -1 if before is None else before.place
+        for state in ring:
             if state.entry is not None:
                 self._pool.place(state, self._floor(state))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DRR:
+        # Neighbours hold each other: without shells made first, a copy would recurse along the ring.
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        states = list(self._tenants.values())
+        for state in states:
+            memo[id(state)] = _Tenant.__new__(_Tenant)
+        for state in states:
+            shell = memo[id(state)]
+            for name in _FIELDS:
+                setattr(shell, name, copy.deepcopy(getattr(state, name), memo))
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
 
     # -- explaining -----------------------------------------------------------------------------
 

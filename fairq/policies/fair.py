@@ -24,7 +24,7 @@ class Fair(Queue, Generic[T]):
         self._weights = check_weights(weights)
         self._tenants: dict[str, T] = {}
         self._pool = Pool()
-        self._kept = 1024  # accounts there may be, twice over, before the idle ones are closed
+        self._room = 2048  # accounts there may be before the idle ones are closed
 
     def weight(self, tenant: str) -> Number:
         """The tenant's weight."""
@@ -46,23 +46,40 @@ class Fair(Queue, Generic[T]):
 
     def _enter(self, request: Request, arrival: Number, order: int) -> Entry:
         entry = (arrival, order, request)
-        name = request.tenant
-        state = self._tenants.get(name)
+        state = self._tenants.get(request.tenant)
         if state is None:
-            state = self._tenants[name] = self._new(name)
+            state = self._open_account(request.tenant)
         line = state.line
-        if not state.waiting:
-            state.push(entry)
-            self._join(state)
-        elif line is not None and line.key == request.key and arrival >= self._latest:
-            line.queue.append(entry)  # the last of all, so behind its head: nothing else changes
-            state.waiting += 1
-            return entry
-        else:
+        if line is not None and line.key == request.key:
+            if not state.waiting:
+                line.queue.append(entry)
+                state.waiting = 1
+                self._pool.place(state, self._enlist(state, request.cost))
+                return entry
+            if arrival >= self._latest:  # the last of all, so behind its head: nothing else changes
+                line.queue.append(entry)
+                state.waiting += 1
+                return entry
+        if state.waiting:
             self._catch_up(state)
             state.push(entry)
-        self._pool.place(state, self._floor(state))
+            self._pool.place(state, self._floor(state))
+        else:
+            state.push(entry)
+            self._pool.place(state, self._enlist(state, request.cost))
         return entry
+
+    def _open_account(self, tenant: str) -> T:
+        if len(self._tenants) >= self._room:
+            self._close_accounts()
+        state = self._tenants[tenant] = self._new(tenant)
+        return state
+
+    def _close_accounts(self) -> None:
+        """Forget, in bulk, the tenants that have nothing waiting and nothing to remember."""
+        kept = {name: s for name, s in self._tenants.items() if s.waiting or not self._blank(s)}
+        self._tenants = kept
+        self._room = max(2048, 2 * len(kept))
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
         state: T | None = self._pool.best(gate)
@@ -96,25 +113,13 @@ class Fair(Queue, Generic[T]):
             self._pool.place(state, self._floor(state))
         else:
             self._pool.remove(state)
-            self._left(state)
-
-    def _left(self, state: T) -> None:
-        self._emptied(state)
-        if len(self._tenants) > 2 * self._kept:
-            self._close_accounts()
-
-    def _close_accounts(self) -> None:
-        """Forget the tenants that have nothing waiting and nothing to remember, in bulk."""
-        self._tenants = {
-            name: state for name, state in self._tenants.items() if state.waiting or not self._blank(state)
-        }
-        self._kept = max(1024, len(self._tenants))
+            self._emptied(state)
 
     def _true_up(self, request: Request, difference: Number) -> None:
         name = request.tenant
         state = self._tenants.get(name)
         if state is None:
-            state = self._tenants[name] = self._new(name)
+            state = self._open_account(name)
         if state.waiting:
             self._catch_up(state)
         self._adjust(state, difference)
@@ -142,6 +147,11 @@ class Fair(Queue, Generic[T]):
     @abstractmethod
     def _adjust(self, state: T, difference: Number) -> None:
         """Charge (or give back, if negative) what the estimate was wrong by."""
+
+    def _enlist(self, state: T, cost: Number) -> Any:
+        """Its line was empty and now has a head of this cost: join, and say its rank (see ``_floor``)."""
+        self._join(state)
+        return self._floor(state)
 
     def _join(self, state: T) -> None:
         """Its line was empty and now is not."""
