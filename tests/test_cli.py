@@ -229,7 +229,7 @@ def test_a_bad_scenario_is_one_line_with_file_field_and_value(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nope"], "nope: no such file, nor a shipped scenario (noisy_burst, published_burst"),
+        (["nope"], "nope: no such file, nor a shipped scenario ("),
         (["nope.csv"], "log.file: cannot be read (No such file or directory)"),
         (["log.jsonl"], "cannot be read (No such file or directory), got "),
         (["noisy_burst", "--policy", "lifo"], "--policy must be one of FIFO, capped, aged, fair, got 'lifo'"),
