@@ -1,0 +1,116 @@
+"""Who may import whom: the rooms of the package, walked statement by statement."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+FAIRQ = Path(__file__).parents[1] / "fairq"
+
+# Room → what its files may import besides the standard library and the room itself. ``files`` (written whole
+# or not at all, the error for bad input) and ``data`` (where the shipped files are) are nobody's in particular.
+RULES = {
+    "request": set(),
+    "policies": {"fairq.request"},
+    "files": set(),
+    "data": set(),
+    "workload": {"fairq.request", "numpy", "pandas", "pyarrow"},
+    "sim": {"fairq.policies.base", "fairq.workload", "fairq.request", "fairq.result", "simpy", "numpy"},
+    "metrics": {"numpy", "pandas"},
+    "result": {"fairq.metrics", "fairq.request", "numpy", "pandas"},
+    "plots": {"matplotlib", "numpy", "pandas"},
+    "scenario": {
+        "fairq",  # the public names of the library
+        "fairq.policies",
+        "fairq.workload",
+        "fairq.sim",
+        "fairq.profiles",
+        "fairq.counterexamples",
+        "fairq.files",
+        "fairq.data",
+        "pydantic",
+        "pydantic_core",
+        "yaml",
+    },
+    "lab": {
+        "fairq.request",
+        "fairq.scenario",
+        "fairq.sim",
+        "fairq.result",
+        "fairq.metrics",
+        "fairq.plots",
+        "fairq.files",
+        "fairq.data",
+        "numpy",
+        "pandas",
+        "ipywidgets",
+        "IPython",
+    },
+    "demo": {"fairq", "fairq.request"},
+}
+COMMANDS = {"fairq.cli", "fairq.commands", "fairq.demo", "fairq.bench", "fairq.lab"}
+"""What nothing else may import."""
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and module of every import in a file, also those within functions."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: a relative import hides its room"
+            module = node.module or ""
+            for alias in node.names:
+                # `from fairq import metrics` imports a room, `from fairq import DRR` a public name.
+                room = (FAIRQ / alias.name).is_dir() or (FAIRQ / f"{alias.name}.py").is_file()
+                yield node.lineno, f"fairq.{alias.name}" if module == "fairq" and room else module
+
+
+def rooms() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for file in sorted(FAIRQ.rglob("*.py")):
+        found.setdefault(file.relative_to(FAIRQ).parts[0].removesuffix(".py"), []).append(file)
+    return found
+
+
+def within(module: str, allowed: set[str]) -> bool:
+    return any(module == name or (name != "fairq" and module.startswith(f"{name}.")) for name in allowed)
+
+
+@pytest.mark.parametrize("room", RULES)
+def test_a_room_imports_what_it_may(room: str) -> None:
+    allowed = RULES[room] | {f"fairq.{room}"}
+    bad = [
+        f"{file.relative_to(FAIRQ.parent)}:{line} imports {module}"
+        for file in rooms()[room]
+        for line, module in imports(file)
+        if module.partition(".")[0] not in sys.stdlib_module_names and not within(module, allowed)
+    ]
+    assert not bad, "\n".join(bad)
+
+
+def test_nothing_imports_a_command_or_the_lab_but_themselves() -> None:
+    bad = []
+    for room, files in rooms().items():
+        allowed = {f"fairq.{room}"} | ({"fairq.commands"} if room == "cli" else set())
+        for file in files:
+            for line, module in imports(file):
+                if within(module, COMMANDS) and not within(module, allowed):
+                    bad.append(f"{file.relative_to(FAIRQ.parent)}:{line} imports {module}")
+    assert not bad, "\n".join(bad)
+
+
+def test_nobody_uses_pyplot() -> None:
+    """Its figures are global: two of them at once, or one in a thread, and charts get lost."""
+    for files in rooms().values():
+        for file in files:
+            for line, module in imports(file):
+                assert not module.startswith(("matplotlib.pyplot", "pylab")), f"{file}:{line}"
+
+
+def test_the_walk_sees_imports_wherever_they_stand(tmp_path: Path) -> None:
+    file = tmp_path / "x.py"
+    file.write_text("import os.path\ndef f():\n    from fairq import lab, DRR\n    import fairq.cli as c\n")
+    assert set(imports(file)) == {(1, "os.path"), (3, "fairq.lab"), (3, "fairq"), (4, "fairq.cli")}
