@@ -10,7 +10,7 @@ import pytest
 FAIRQ = Path(__file__).parents[1] / "fairq"
 
 # Room → what its files may import besides the standard library and the room itself. ``files`` (written whole
-# or not at all, the error for bad input) and ``data`` (where the shipped files are) are nobody's in particular.
+# or not at all, the error for bad input) and ``data`` (where the shipped files are) belong to no one room.
 RULES = {
     "request": set(),
     "policies": {"fairq.request"},
