@@ -147,13 +147,13 @@ class DRR(Fair[_Tenant]):
         state.waiting -= 1
         state.deficit = deficit = state.deficit - cost
         if not queue:
-            self._pool.remove(state)
+            self._pool.take(state)
             self._emptied(state)
             return request
         cost = queue[0][2].cost
         if deficit < cost:
             visits = 1 if cost - deficit <= state.gain else self._visits(state, cost)
-            self._pool.place(state, (state.ahead + visits - 1, state.place, RING))
+            self._pool.put(state, (state.ahead + visits - 1, state.place, RING))
         return request
 
     # -- the schedule ---------------------------------------------------------------------------

@@ -54,7 +54,11 @@ class Fair(Queue, Generic[T]):
             if not state.waiting:
                 line.queue.append(entry)
                 state.waiting = 1
-                self._pool.place(state, self._enlist(state, request.cost))
+                rank = self._enlist(state, request.cost)
+                if state.cover or state.home is not None:
+                    self._pool.place(state, rank)
+                else:
+                    self._pool.put(state, rank)
                 return entry
             if arrival >= self._latest:  # the last of all, so behind its head: nothing else changes
                 line.queue.append(entry)

@@ -124,16 +124,17 @@ class Pool:
         if member.cover or member.home is not None:
             self._place_in_bundle(member, rank)
         else:
-            self._put(member, rank)
+            self.put(member, rank)
 
     def remove(self, member: Member) -> None:
         bundle = member.home
         if bundle is None:
-            self._take(member)
+            self.take(member)
         else:
             self._take_from_bundle(member, bundle)
 
-    def _put(self, member: Member, rank: Any) -> None:
+    def put(self, member: Member, rank: Any) -> None:
+        """Place a member that stands in no bundle."""
         old = member.entry
         if old is None:
             self._size += 1
@@ -186,7 +187,8 @@ class Pool:
         heappop(self._ready)
         self._settled = False
 
-    def _take(self, member: Member) -> None:
+    def take(self, member: Member) -> None:
+        """Remove a member that stands in no bundle."""
         if self._ready and self._ready[0] is member.entry:
             self._drop_top()
         member.entry = None
@@ -201,20 +203,20 @@ class Pool:
             self.remove(member)
         member.home = bundle
         if bundle is None:
-            self._put(member, rank)
+            self.put(member, rank)
         else:
-            bundle.pool._put(member, rank)
-            self._put(bundle, bundle.pool.least())
+            bundle.pool.put(member, rank)
+            self.put(bundle, bundle.pool.least())
 
     def _take_from_bundle(self, member: Member, bundle: Bundle) -> None:
-        bundle.pool._take(member)
+        bundle.pool.take(member)
         member.home = None
         least = bundle.pool.least()
         if least is None:
-            self._take(bundle)
+            self.take(bundle)
             del self._bundles[bundle.cover]
         else:
-            self._put(bundle, least)
+            self.put(bundle, least)
 
     def least(self) -> Any:
         """The smallest rank at which a member stands, held or not; ``None`` when there is none."""
