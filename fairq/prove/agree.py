@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from fairq.policies.accumulating import AccumulatingPriority
@@ -18,6 +19,7 @@ from fairq.policies.sfq import SFQ
 from fairq.policies.shortest import Shortest
 from fairq.policies.vtc import VTC
 from fairq.prove import plain
+from fairq.prove.line import Line
 from fairq.request import Request
 from fairq.sim import SlotEngine, simulate
 
@@ -42,7 +44,7 @@ def random_case(seed: int) -> Case:
     """
     draw = random.Random(seed)
     tenants = "abcde"[: draw.randint(1, 5)]
-    unit = draw.choice([1, 1, Fraction(1, 3)])
+    unit: Any = draw.choice([1, 1, Fraction(1, 3)])
     requests, now = [], 0
     for number in range(draw.randint(1, 40)):
         now += draw.choice([0, 0, 1, 1, 2, 7])
@@ -114,3 +116,118 @@ def differs(name: str, case: Case, capped: bool) -> dict[Any, Any]:
         for number in ours.keys() | theirs.keys()
         if ours.get(number) != theirs.get(number)
     }
+
+
+Twins = tuple[Policy, plain.Plain]
+
+QUEUES: Mapping[str, Callable[[Any, dict[str, int]], Twins]] = {
+    "FIFO": lambda q, w: (FIFO(), plain.PlainFIFO()),
+    "strict priority": lambda q, w: (Priority(ageing=None), plain.PlainPriority(None)),
+    "priority with ageing": lambda q, w: (Priority(ageing=q), plain.PlainPriority(q)),
+    "accumulating priority": lambda q, w: (
+        AccumulatingPriority(RATES),
+        plain.PlainAccumulating(RATES),
+    ),
+    "shortest": lambda q, w: (Shortest(), plain.PlainShortest()),
+    "DRR": lambda q, w: (DRR(q, w), plain.PlainDRR(q, w)),
+    "VTC": lambda q, w: (VTC(w), plain.PlainVTC(w)),
+    "SFQ": lambda q, w: (SFQ(w), plain.PlainSFQ(w)),
+}
+
+
+def random_calls(name: str, seed: int, steps: int = 60) -> None:
+    """The same random calls on a policy and on its plain twin.
+
+    Puts (some late), gets, cancels, charges, ends with and without a true cost, changed weights. Raises
+    ``AssertionError`` when a ``get`` gives another request than the twin's, or a request is lost.
+    """
+    draw = random.Random(seed)
+    tenants = "abcde"[: draw.randint(1, 5)]
+    quantum: Any = draw.choice([1, 2, 3, 5, 10, 30, Fraction(7, 3)])
+    policy, twin = QUEUES[name](quantum, {t: draw.randint(1, 4) for t in tenants})
+    has_weights = hasattr(twin, "weights")
+    waiting: list[Request] = []
+    running: dict[Request, Any] = {}
+    for step in range(steps):
+        verb = draw.random()
+        if verb < 0.45:
+            arrival = step - draw.choice([0] * 9 + [draw.randint(1, 9)])
+            tenant = draw.choice(tenants)
+            request = Request(
+                tenant,
+                draw.randint(1, 25),
+                arrival=arrival,
+                priority=draw.randint(0, 2),
+                key=tenant + draw.choice(["", "2"]),
+                id=step,
+            )
+            policy.put(request)
+            twin.put(request)
+            waiting.append(request)
+        elif verb < 0.72:
+            peeked = policy.peek(now=step)
+            given = policy.get(now=step)
+            assert given is twin.get(now=step), f"{name}, seed {seed}, step {step}"
+            assert peeked is given
+            if given is not None:
+                waiting.remove(given)
+                running[given] = given.cost
+        elif verb < 0.78 and waiting:
+            request = waiting.pop(draw.randrange(len(waiting)))
+            assert policy.cancel(request)
+            twin.cancel(request)
+        elif verb < 0.86 and running:
+            request = draw.choice(list(running))
+            cost = draw.randint(0, 60)
+            policy.charge(request, cost)
+            if cost > running[request]:
+                twin.settle(request, cost - running[request])
+                running[request] = cost
+        elif verb < 0.96 and running:
+            request = draw.choice(list(running))
+            charged = running.pop(request)
+            true: int | None = draw.choice([None, draw.randint(0, 60)])
+            policy.done(request, true)
+            if true is not None and true != charged:
+                twin.settle(request, true - charged)
+            twin.ended(request)
+        elif verb >= 0.96 and has_weights:
+            tenant, weight = draw.choice(tenants), draw.randint(1, 4)
+            policy.set_weight(tenant, weight)
+            twin.set_weight(tenant, weight)
+    while (last := policy.get(now=steps)) is not None:
+        assert last is twin.get(now=steps), f"{name}, seed {seed}, at the end"
+        waiting.remove(last)
+    assert not waiting, f"{name}, seed {seed}: {waiting} lost"
+    assert twin.get(now=steps) is None
+
+
+def schedule_lines(name: str, workloads: int = 2_000) -> list[Line]:
+    wrong = sum(bool(differs(name, random_case(seed), False)) for seed in range(workloads))
+    how = f"{workloads:,} random workloads, 1–4 slots, whole numbers and fractions, ties"
+    if name in UNDER_CAPS:
+        capped = workloads // 4
+        wrong += sum(bool(differs(name, random_case(seed), True)) for seed in range(capped))
+        how += f"; {capped} of them again under caps"
+    return [_line(f"{name}: every start and finish as in a plain second implementation", how, wrong)]
+
+
+def call_lines(name: str, sequences: int = 500) -> list[Line]:
+    wrong = 0
+    for seed in range(sequences):
+        try:
+            random_calls(name, seed)
+        except AssertionError:
+            wrong += 1
+    how = f"{sequences:,} × 60 puts, gets, cancels, charges, ends, new weights; against the plain twin"
+    return [_line(f"{name}: no request lost, doubled or out of order under random calls", how, wrong)]
+
+
+def _line(claim: str, how: str, wrong: int) -> Line:
+    return Line(claim, "this project", how, f"{wrong} differ", "0", wrong == 0)
+
+
+CHECKS: list[Callable[[], list[Line]]] = [
+    *(partial(schedule_lines, name) for name in PAIRS),
+    *(partial(call_lines, name) for name in QUEUES),
+]

@@ -71,14 +71,13 @@ def worst_maxmin(make: MakeFair, quantum: Number, seeds: range = range(30)) -> f
 def pair_lines() -> list[Line]:
     lines = []
     how = f"{len(SEEDS)} random demands, 1–16 slots, weights 1–4, costs 1–30; every interval, every pair"
-    for name, make, quantum, source in (
-        *(
-            (f"DRR, quantum {q}", lambda w, q=q: DRR(q, w), q, f"{DRR_1996}, theorem 1, per weight")
-            for q in QUANTA
-        ),
-        ("VTC", VTC, 0, "Sheng et al. 2024, charged at get"),
-        ("SFQ", SFQ, 0, "Goyal, Vin & Cheng 1996, theorem 1"),
-    ):
+    rows: list[tuple[str, MakeFair, int, str]] = [
+        (f"DRR, quantum {q}", lambda w, q=q: DRR(q, w), q, f"{DRR_1996}, theorem 1, per weight")  # type: ignore[misc]
+        for q in QUANTA
+    ]
+    rows.append(("VTC", VTC, 0, "Sheng et al. 2024, charged at get"))
+    rows.append(("SFQ", SFQ, 0, "Goyal, Vin & Cheng 1996, theorem 1"))
+    for name, make, quantum, source in rows:
         plus = "Q + " if quantum else ""
         worst = worst_pair(make, quantum)
         lines.append(
@@ -320,7 +319,9 @@ def token_by_token(make: Callable[[], Policy], seed: int, capacity: int = 2_000)
     true = {}
 
     def ask(tenant: str) -> None:
-        prompt = draw.choice([longest_in, draw.randint(1, longest_in)]) if tenant == "a" else draw.randint(1, 40)
+        prompt = (
+            draw.choice([longest_in, draw.randint(1, longest_in)]) if tenant == "a" else draw.randint(1, 40)
+        )
         request = Request(tenant, w_p * prompt, arrival=0)
         true[request] = prompt, draw.randint(1, longest_out if tenant == "b" else 40)
         policy.put(request)
@@ -367,10 +368,10 @@ def returning_share(make: MakeFair, idle: int = 10_000) -> float:
     for request in running:
         policy.done(request)
     for _ in range(2_000):
-        request = policy.get()
-        assert request is not None
-        policy.done(request)
-        sent.append(request.tenant)
+        chosen = policy.get()
+        assert chosen is not None
+        policy.done(chosen)
+        sent.append(chosen.tenant)
     return sent.count("returns") / len(sent)
 
 

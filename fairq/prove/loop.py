@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from fairq.policies.base import Policy
 from fairq.request import Number, Request
@@ -32,7 +33,7 @@ def serve(
     At one instant: finishes in order of dispatch, arrivals in input order, then dispatching.
     ``done``: how an end is reported to the policy; default ``policy.done(request)``.
     """
-    coming = sorted(requests, key=lambda r: r.arrival)
+    coming: list[Any] = sorted(requests, key=attrgetter("arrival"))
     end_of = policy.done if done is None else done
     served: list[Served] = []
     running: list[tuple[Number, int, Request]] = []
@@ -52,7 +53,7 @@ def serve(
             request = get(None, now) if needs_now else get()
             if request is None:
                 break
-            finish = now + request.service
+            finish = now + (request.service or 0)
             heappush(running, (finish, len(served), request))
             served.append(Served(request, now, finish))
     return served
@@ -86,7 +87,7 @@ def backlogged(
             request = policy.get(None, now) if policy.needs_now else policy.get()
             if request is None:
                 break
-            finish = now + request.service
+            finish = now + (request.service or 0)
             heappush(running, (finish, len(served), request))
             served.append(Served(request, now, finish))
             if dispatches is not None and len(served) >= dispatches:

@@ -319,7 +319,7 @@ class Contract(RuleBasedStateMachine):
 
 FAST = settings(max_examples=4, stateful_step_count=30, deadline=None, derandomize=True)
 LONG = settings(
-    max_examples=100,
+    max_examples=30,
     stateful_step_count=60,
     deadline=None,
     derandomize=True,

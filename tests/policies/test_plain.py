@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairq import DRR, FIFO, SFQ, VTC, AccumulatingPriority, Priority, Request, Shortest
+from fairq import DRR, SFQ, Request
 from fairq.prove import agree, plain
 
 SCHEDULES = [(name, False) for name in agree.PAIRS] + [(name, True) for name in agree.UNDER_CAPS]
@@ -48,93 +48,17 @@ def test_a_wrong_policy_is_seen():
         assert sum(bool(agree.differs("wrong", agree.random_case(seed), False)) for seed in range(60)) > 10
 
 
-# name: quantum, weights → (policy, plain policy)
-QUEUES = {
-    "FIFO": lambda q, w: (FIFO(), plain.PlainFIFO()),
-    "strict priority": lambda q, w: (Priority(ageing=None), plain.PlainPriority(None)),
-    "priority with ageing": lambda q, w: (Priority(ageing=q), plain.PlainPriority(q)),
-    "accumulating priority": lambda q, w: (
-        AccumulatingPriority(agree.RATES),
-        plain.PlainAccumulating(agree.RATES),
-    ),
-    "shortest": lambda q, w: (Shortest(), plain.PlainShortest()),
-    "DRR": lambda q, w: (DRR(q, w), plain.PlainDRR(q, w)),
-    "VTC": lambda q, w: (VTC(w), plain.PlainVTC(w)),
-    "SFQ": lambda q, w: (SFQ(w), plain.PlainSFQ(w)),
-}
-
-
-def random_calls(name, seed, steps=60):
-    """The same random calls on a policy and on its plain twin; every ``get`` must give the same request."""
-    draw = random.Random(seed)
-    tenants = "abcde"[: draw.randint(1, 5)]
-    quantum = draw.choice([1, 2, 3, 5, 10, 30, Fraction(7, 3)])
-    policy, twin = QUEUES[name](quantum, {t: draw.randint(1, 4) for t in tenants})
-    has_weights = hasattr(twin, "weights")
-    waiting, running = [], {}
-    for step in range(steps):
-        verb = draw.random()
-        if verb < 0.45:
-            arrival = step - draw.choice([0] * 9 + [draw.randint(1, 9)])
-            tenant = draw.choice(tenants)
-            request = Request(
-                tenant,
-                draw.randint(1, 25),
-                arrival=arrival,
-                priority=draw.randint(0, 2),
-                key=tenant + draw.choice(["", "2"]),
-                id=step,
-            )
-            policy.put(request)
-            twin.put(request)
-            waiting.append(request)
-        elif verb < 0.72:
-            peeked = policy.peek(now=step)
-            request = policy.get(now=step)
-            assert request is twin.get(now=step), f"{name}, seed {seed}, step {step}"
-            assert peeked is request
-            if request is not None:
-                waiting.remove(request)
-                running[request] = request.cost
-        elif verb < 0.78 and waiting:
-            request = waiting.pop(draw.randrange(len(waiting)))
-            assert policy.cancel(request)
-            twin.cancel(request)
-        elif verb < 0.86 and running:
-            request = draw.choice(list(running))
-            cost = draw.randint(0, 60)
-            policy.charge(request, cost)
-            if cost > running[request]:
-                twin.settle(request, cost - running[request])
-                running[request] = cost
-        elif verb < 0.96 and running:
-            request = draw.choice(list(running))
-            charged = running.pop(request)
-            cost = draw.choice([None, draw.randint(0, 60)])
-            policy.done(request, cost)
-            if cost is not None and cost != charged:
-                twin.settle(request, cost - charged)
-            twin.ended(request)
-        elif verb >= 0.96 and has_weights:
-            tenant, weight = draw.choice(tenants), draw.randint(1, 4)
-            policy.set_weight(tenant, weight)
-            twin.set_weight(tenant, weight)
-    while (request := policy.get(now=steps)) is not None:
-        assert request is twin.get(now=steps), f"{name}, seed {seed}, at the end"
-    assert twin.get(now=steps) is None
-
-
-@pytest.mark.parametrize("name", QUEUES)
+@pytest.mark.parametrize("name", agree.QUEUES)
 def test_random_calls_agree(name):
     for seed in range(150):
-        random_calls(name, seed)
+        agree.random_calls(name, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUEUES)
+@pytest.mark.parametrize("name", agree.QUEUES)
 def test_2000_random_calls_agree(name):
     for seed in range(150, 2_150):
-        random_calls(name, seed, steps=120)
+        agree.random_calls(name, seed, steps=120)
 
 
 def test_sfq_tags_are_those_of_the_paper():
