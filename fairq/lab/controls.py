@@ -31,8 +31,9 @@ CSS = (
 )
 
 
-def html_box(tooltip: str = "", **layout: str) -> Any:
-    return widgets.HTML("", tooltip=tooltip, layout=widgets.Layout(**layout))
+def html_box(**layout: str) -> Any:
+    """An empty place for HTML as wide as its column (the default margin would stick out)."""
+    return widgets.HTML("", tooltip="", layout=widgets.Layout(width="auto", margin="0", **layout))
 
 
 def button(label: str, tooltip: str, call: Callable[[], None]) -> Any:

@@ -211,7 +211,7 @@ class Choice:
             value=value,
             description=label,
             tooltip=tooltip,
-            style={"description_width": "initial" if narrow else LABEL},
+            style={"description_width": f"{8 * len(label) + 6}px" if narrow else LABEL},
             layout=widgets.Layout(width="auto", margin="1px 10px 1px 0")
             if narrow
             else widgets.Layout(width="302px", margin="1px 0"),

@@ -233,20 +233,20 @@ class Lab:
         self._chooser = controls.chart_chooser(chart)
         self._chooser.observe(lambda _: self._changed(), "value")
         self._first_chart = chart
-        self._picture = html_box(width="100%", min_height="460px")
+        self._picture = html_box(min_height="460px")
         self._picture.add_class("fairq-picture")
-        self._numbers = html_box(width="100%")
-        self._status = html_box(width="100%", min_height="28px")
+        self._numbers = html_box()
+        self._status = html_box(min_height="28px")
         self._bar: Any = widgets.FloatProgress(
             value=0.0,
             min=0.0,
             max=1.0,
             description="",
             tooltip="Progress of the simulation",
-            layout=widgets.Layout(width="100%", height="8px", margin="0", visibility="hidden"),
+            layout=widgets.Layout(width="auto", height="8px", margin="0", visibility="hidden"),
         )
-        self._links = html_box(width="100%")
-        self._listing = html_box(width="100%")
+        self._links = html_box()
+        self._listing = html_box()
         self._listing_open = False
         self._upload: Any = widgets.FileUpload(
             accept=".json",
@@ -424,7 +424,10 @@ class Lab:
                 if missing:
                     whole = len(policies) * wanted
                     self._progress((whole - len(missing)) / whole)
+                    began = time.perf_counter()
                     self._runs.run(plan, *missing[0])
+                    self.timing["simulate"] += time.perf_counter() - began
+                    self.timing["made"] += 1
                     _later(0.0, self._settle_step, generation)
                 else:
                     self._progress(None)

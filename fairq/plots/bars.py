@@ -261,6 +261,7 @@ def statistics_words(table: pd.DataFrame) -> str:
 
 def finding(table: pd.DataFrame, measure: str) -> str:
     """A title that says what is seen: the tenant whose p99 (else p50) the choice of policy changes most."""
+    compared = False
     for quantile in ("p99", "p50"):
         best = ("", "", "", 0.0, 0.0)
         for tenant, rows in table.groupby("tenant", sort=False):
@@ -272,13 +273,14 @@ def finding(table: pd.DataFrame, measure: str) -> str:
             if best[3] == 0 or values[high] / values[low] > best[4] / best[3]:
                 best = (str(tenant), low, high, float(values[low]), float(values[high]))
         tenant_, low, high, least, most = best
-        if least > 0:
-            if most / least < 1.05:
-                return f"The policies differ by less than 5 % in {quantile} {measure}"
+        compared = compared or least > 0
+        if least > 0 and most / least >= 1.05:
             return (
                 f"{plain(tenant_)}: {quantile} {number(most)} s under {plain(high)}, "
                 f"{number(least)} s under {plain(low)}"
             )
+    if compared:
+        return f"The policies differ by less than 5 % in {measure}"
     names = list(dict.fromkeys(table["policy"]))
     return f"{measure.capitalize()} per tenant under {', '.join(plain(n) for n in names)}"
 

@@ -288,11 +288,13 @@ def value_axis(
         (axes.set_xscale, axes.set_xlim) if axis == "x" else (axes.set_yscale, axes.set_ylim)
     )
     if log:
+        box = axes.get_window_extent()
+        length = (box.width if axis == "x" else box.height) / axes.figure.dpi
         # Bars on a log axis start somewhat below the least value, so that the least bar is seen too.
         low = least / 1.6
         high = low * (top * 1.04 / low) ** (1.0 / keep)
         set_scale("log")
-        target.set_major_locator(FixedLocator(_log_ticks(low, high, top)))
+        target.set_major_locator(FixedLocator(_log_ticks(low, high, top, length)))
         target.set_minor_locator(NullLocator())
         target.set_minor_formatter(NullFormatter())
     else:
@@ -303,14 +305,23 @@ def value_axis(
     return low, high
 
 
-def _log_ticks(low: float, high: float, top: float) -> list[float]:
+def _log_ticks(low: float, high: float, top: float, length_in: float) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     wide = math.log10(high / low) > 2.2
     ticks = [m * 10.0**e for e in decades for m in ((1,) if wide else (1, 2, 5))]
     # Beyond the data there is only room for labels, and nothing to read off.
     inside = [t for t in ticks if low <= t <= min(high, top * 1.6)]
-    step = 1 + len(inside) // 8
+    step = 1
+    while step < len(inside) and _crowded(inside[::step], low, high, length_in):
+        step += 1
     return inside[::step]
+
+
+def _crowded(ticks: Sequence[float], low: float, high: float, length_in: float) -> bool:
+    """True when two neighbours' labels would touch."""
+    at = [math.log10(t / low) / math.log10(high / low) * length_in for t in ticks]
+    half = [text_width(tick(t), 8.5) / 2 for t in ticks]
+    return any(a + w + 0.08 > b - v for a, w, b, v in zip(at, half, at[1:], half[1:], strict=False))
 
 
 def time_unit(span_s: float) -> tuple[float, str]:
