@@ -58,7 +58,12 @@ def _path(name: str | Path) -> Path:
         if not path.is_file():
             raise InputError(f"no profile file {path}")
         return path
-    try:
-        return data_path(f"profiles/{name}.yaml")
-    except FileNotFoundError:
-        raise InputError(f"no profile {str(name)!r}; shipped are {', '.join(profile_names())}") from None
+    for known in profile_names():
+        if _letters(known) == _letters(str(name)):
+            return data_path(f"profiles/{known}.yaml")
+    raise InputError(f"no profile {str(name)!r}; shipped are {', '.join(profile_names())}")
+
+
+def _letters(name: str) -> str:
+    """``llama-3.1-8b`` and ``llama31-8b`` name the same model."""
+    return "".join(char for char in name.lower() if char.isalnum())

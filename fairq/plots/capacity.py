@@ -167,7 +167,7 @@ def _big(chart: Chart, top: float, figures: Sequence[tuple[str, str]]) -> None:
 
 def _limits(axes: Axes, card: Mapping[str, Any], x: Any, values: Any) -> None:
     """Where all run that can, and where the promise ends."""
-    marks = [(card["max_streams"], "all that can run", SOFT, (0, (4, 2)))]
+    marks: list[tuple[Any, str, str, Any]] = [(card["max_streams"], "all that can run", SOFT, (0, (4, 2)))]
     target = card["target"]
     if target is not None and 0 < target["users"] <= x.max():
         marks.append((target["users"], "promise ends", WAIT, (0, (1.2, 1.2))))
@@ -231,8 +231,9 @@ def _notes(card: Mapping[str, Any]) -> list[str]:
         f"{row['streams']:g} × {row['tokens_per_s_per_stream']:.1f} = {row['tokens_per_s']:,.0f}"
         for row in (top, few)
     ]
+    other = f", but {sums[1]}" if few["streams"] != top["streams"] else ""
     notes = [
-        f"A total belongs to its number of streams: {sums[0]} tokens/s, but {sums[1]}. Beyond"
+        f"A total belongs to its number of streams: {sums[0]} tokens/s{other}. Beyond"
         f" {card['max_streams']:,} users the others wait their turn."
     ]
     target = card["target"]

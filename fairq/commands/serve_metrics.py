@@ -1,0 +1,124 @@
+"""``fairq serve-metrics``: a simulated box as a Prometheus target, so that dashboards need no GPU."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairq.files import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairq.live.playback import Film
+    from fairq.scenario import Scenario
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve-metrics")(serve_metrics)
+
+
+def serve_metrics(
+    scenario: Annotated[str, typer.Argument(help="A scenario file, a shipped scenario, or a log.")],
+    policy: Annotated[str | None, typer.Option(help="Which of its policies (default: the first).")] = None,
+    speed: Annotated[float, typer.Option(help="Simulated seconds per second.")] = 1.0,
+    port: Annotated[int, typer.Option(help="0: any free one, which is printed.")] = 8000,
+    address: Annotated[str, typer.Option(help="Interface to listen on.")] = "127.0.0.1",
+    engine: Annotated[
+        str, typer.Option(help="Whose names: vllm, sglang, llamacpp, trtllm or triton.")
+    ] = "vllm",
+    seed: Annotated[int | None, typer.Option(help="Instead of the scenario's.")] = None,
+    start: Annotated[float, typer.Option(help="Begin at this simulated second.")] = 0.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stay at the end instead of going on with another replication.")
+    ] = False,
+) -> None:
+    """Serves a simulation's state on /metrics, in real or accelerated time, until Ctrl-C."""
+    from prometheus_client import start_http_server
+
+    from fairq.commands.run import open_scenario
+    from fairq.live.exporter import SimulationCollector, registry_of
+    from fairq.live.names import ENGINES
+    from fairq.live.playback import Playback
+
+    if engine not in ENGINES:
+        raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    for name, value, least in (("--speed", speed, 0.0), ("--start", start, -1.0)):
+        if not (math.isfinite(value) and value > least):
+            raise InputError(
+                f"{name} must be a finite number {'> 0' if least == 0 else '>= 0'}, got {value!r}"
+            )
+    played = open_scenario(scenario)
+    if seed is not None:
+        played = played.with_(seed=seed)
+    name = policy or next(iter(played.policies))
+    slots = _slots(played)
+    film = film_of(played, name)
+    began = time.monotonic()
+    playback = Playback(film, lambda: start + speed * (time.monotonic() - began), once=once)
+    collector = SimulationCollector(
+        playback.now,
+        ENGINES[engine],
+        slots=slots,
+        speed=speed,
+        labels={"model_name": "simulated"},
+        weights=dict(played.workload().weights),
+        info={"scenario": played.name, "policy": name},
+    )
+    try:
+        server, _ = start_http_server(port, address, registry_of(collector))
+    except (OSError, OverflowError) as error:
+        raise InputError(f"cannot listen on {address}:{port}: {error}") from None
+    typer.echo(
+        f"{played.name} under {name} at {speed:g} simulated seconds per second:"
+        f" http://{address}:{server.server_port}/metrics (Ctrl-C ends)"
+    )
+    _until_told()
+    server.shutdown()
+    server.server_close()
+
+
+def film_of(scenario: Scenario, policy: str) -> Callable[[int], Film]:
+    """Makes the film of a replication. Raises InputError for a policy that the scenario has not."""
+    from fairq.live.playback import Film
+    from fairq.sim import simulate
+
+    workload = scenario.workload()
+    scenario.policy(policy)  # a name that does not exist is said before anything runs
+
+    def film(replication: int) -> Film:
+        try:
+            return Film(
+                simulate(
+                    workload,
+                    scenario.policy(policy),
+                    scenario.engine(),
+                    seed=scenario.seed,
+                    replication=replication if scenario.random else 0,
+                )
+            )
+        except ValueError as error:
+            raise InputError(f"{scenario.source}: {policy}: {error}") from error
+
+    return film
+
+
+def _slots(scenario: Scenario) -> int | None:
+    engine: Any = scenario.engine()
+    limits = getattr(engine, "limits", None)
+    slots: int | None = engine.slots if limits is None else limits.max_num_seqs
+    return slots
+
+
+def _until_told() -> None:
+    """Sleeps until Ctrl-C or a polite kill."""
+    told = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: told.set())
+        signal.signal(signal.SIGINT, lambda *_: told.set())
+    told.wait()

@@ -1,0 +1,116 @@
+"""Cards from logs: levels counted by hand, a line found again, and a real run."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairq import FIFO
+from fairq.capacity import Shape, from_profile, from_served, levels_of
+from fairq.capacity.logs import read_served
+from fairq.capacity.measured import Level, fit_levels
+from fairq.capacity.modelled import KV_USABLE
+from fairq.files import InputError
+from fairq.profiles import load_profile
+from fairq.sim import SlotEngine, simulate
+from fairq.workload import Fixed, Poisson, Tenant, Workload
+
+REAL = Path(__file__).resolve().parents[3] / "shared" / "traces" / "vllm_rtx4090_llama31_8b_requests.jsonl"
+
+
+def table(*rows):
+    names = ("arrival", "start", "first_token", "finish", "prompt_tokens", "output_tokens")
+    return pd.DataFrame(rows, columns=names)
+
+
+def test_levels_by_hand():
+    # One alone from 0 to 4 making 8 tokens after its first second; a second one from 2 to 6, 4 tokens at once.
+    rows = table((0, 0, 0, 4, 10, 8), (1, 2, 2, 6, 10, 4))
+    levels = {level.streams: (level.seconds, level.tokens) for level in levels_of(rows)}
+    # 0–2: one stream, 2 tokens/s. 2–4: two streams, 2 + 1. 4–6: one stream, 1.
+    assert levels == {1: (4, 2 * 2 + 2 * 1), 2: (2, 6)}
+
+
+def test_an_answer_that_comes_as_a_whole_was_made_all_the_time():
+    (level,) = levels_of(table((0, 0, np.nan, 5, 10, 20)))
+    assert (level.streams, level.seconds, level.tokens) == (1, 5, 20)
+
+
+def test_the_line_is_found_again():
+    truth = [Level(n, 10, n * 10 / (0.02 + 0.0005 * n)) for n in (1, 5, 20, 40)]
+    fit = fit_levels(truth)
+    assert (fit.base, fit.each) == (pytest.approx(0.02), pytest.approx(0.0005))
+    assert fit.error < 1e-9
+
+
+def test_no_stream_is_faster_for_company():
+    noisy = [Level(1, 1, 10), Level(2, 1, 30)]  # 0.1 s, then 0.067 s per token of each
+    fit = fit_levels(noisy)
+    assert fit.each == 0
+    assert 0.067 < fit.base < 0.1
+
+
+def test_slots_bind_where_their_number_stays_the_same():
+    workload = Workload([Tenant("a", "a", Poisson(3), Fixed(100), Fixed(80))], 100)
+    result = simulate(workload, FIFO(), SlotEngine(4, decode_tokens_per_s=40), seed=1)
+    card = from_served(result.requests, source="log")
+    assert (card.max_streams, card.binds) == (4, "slots")
+    # 80 tokens in 2 s, and a little for the prompt.
+    assert card.at(1).tokens_per_s == pytest.approx(80 / (100 / 8000 + 2), rel=0.02)
+    assert card.at(4).measured_tokens_per_s == pytest.approx(4 * 80 / (100 / 8000 + 2), rel=0.02)
+
+
+def test_nothing_binds_where_nobody_waits():
+    card = from_served(table((0, 0, 1, 4, 10, 8), (5, 5, 6, 9, 10, 8)), source="log")
+    assert card.binds == ""
+    assert "does not show what would bind" in " ".join(card.notes)
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
+def test_the_real_run_says_that_kv_binds_and_how_much_it_holds():
+    served = read_served(REAL)
+    card = from_served(served, source="log")
+    assert card.binds == "KV"
+    # 2,588 blocks of 16 tokens. Who was preempted still counts as in service, which makes it a little more.
+    kv_tokens = card.by_streams[-1].streams * card.shape.context_tokens
+    assert kv_tokens == pytest.approx(41_408, rel=0.1)
+    made = served["output_tokens"].sum() / (served["finish"].max() - served["arrival"].min())
+    assert card.top.tokens_per_s == pytest.approx(made, rel=0.1)
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
+def test_the_profile_alone_foretells_the_real_run():
+    served = read_served(REAL)
+    profile = load_profile("rtx4090-llama-3.1-8b")
+    card = from_profile(profile, Shape.from_sizes(served["prompt_tokens"], served["output_tokens"]))
+    assert card.binds == "KV"
+    made = served["output_tokens"].sum() / (served["finish"].max() - served["arrival"].min())
+    assert card.top.tokens_per_s == pytest.approx(made, rel=0.1)
+    # The engine's own series of the minutes with a queue, when its cache was full; the card leaves a tenth.
+    series = pd.read_csv(REAL.with_name("vllm_rtx4090_llama31_8b_timeseries.csv"))
+    queued = series[series["waiting"] > 0]
+    assert card.max_streams / KV_USABLE == pytest.approx(queued["running"].mean(), rel=0.05)
+
+
+def test_a_run_of_fairq_is_a_log(tmp_path):
+    workload = Workload([Tenant("a", "a", Poisson(2), Fixed(100), Fixed(80))], 50)
+    result = simulate(workload, FIFO(), SlotEngine(2), seed=1)
+    path = tmp_path / "requests.csv"
+    result.to_csv(path)
+    served = read_served(path)
+    assert len(served) == len(result.requests)
+    assert served["finish"].to_numpy() == pytest.approx(result.requests["finish"].to_numpy(dtype=float))
+
+
+def test_bad_rows_are_named(tmp_path):
+    path = tmp_path / "log.csv"
+    header = "arrival,start,first_token,finish,prompt_tokens,output_tokens\n"
+    path.write_text(header + "0,0,1,2,10,5\n1,x,2,3,10,5\n")
+    with pytest.raises(InputError, match="request 2: start must be a number, got 'x'"):
+        read_served(path)
+    path.write_text(header + "3,2,3,4,10,5\n")
+    with pytest.raises(InputError, match="out of order"):
+        read_served(path)
+    path.write_text("arrived,tokens\n1,2\n")
+    assert read_served(path) is None
