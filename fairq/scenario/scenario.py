@@ -148,6 +148,10 @@ class Scenario:
         changed._share_log(self)
         return changed if load == burst == 1 else changed._scaled(load, burst)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process needs the requests, not the account of how they were read.
+        return self.__dict__ | {"_log": None}
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self.spec == other.spec
 
@@ -218,6 +222,26 @@ class Scenario:
         if self._log is None:
             self._log = self.spec.log.read(self.folder, self.source)
         return self._log
+
+    def fitted(self, users: int = 1, sizes: str = "empirical") -> Scenario:
+        """A log as a model of its tenants (``fairq.workload.fit``), ``users`` times as many of each.
+
+        Raises
+        ------
+        ScenarioError : no log in this scenario. ValueError : users below 1, an unknown kind of sizes.
+        """
+        from fairq.workload.fit import fitted_tenants
+
+        if self.log is None:
+            raise ScenarioError(self.source, ["log: there is none to fit a model to"])
+        trace: Any = self.workload()
+        tenants, horizon_s = fitted_tenants(trace, users, sizes)
+        data = self.data()
+        del data["log"]
+        data |= {"name": f"{self.name}, fitted", "horizon_s": horizon_s, "tenants": tenants}
+        if users > 1:
+            data["name"] += f", {users} times the users"
+        return Scenario.from_data(data, self.source, self.folder)
 
     def _share_log(self, other: Scenario) -> None:
         """A file is read once, however often the rest is changed."""

@@ -1,0 +1,92 @@
+"""A policy file in front of an OpenAI-style engine, in one event loop.
+
+    python asyncio_gateway.py policy.yaml http://ENGINE:8000/v1/completions 8 < requests.jsonl
+
+Each line of the input is the JSON body of a request; its "user" is the tenant. At most 8 requests are with
+the engine at any time; who goes next is the policy's choice. Answers come out in the order they finish.
+"""
+
+import asyncio
+import json
+import sys
+import urllib.request
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fairq import Policy, Request
+from fairq.scenario import load_policy
+
+
+class Gate:
+    """Lets ``slots`` requests through at once, in the order of a policy. Belongs to one event loop."""
+
+    def __init__(self, policy: Policy, slots: int) -> None:
+        self.policy = policy
+        self.free = slots
+        self._turns: dict[Request, asyncio.Future[None]] = {}
+
+    async def serve(self, request: Request, call: Callable[[], Awaitable[tuple[Any, int]]]) -> Any:
+        """Waits for its turn, then awaits ``call()`` → (answer, true tokens); returns the answer."""
+        turn = self._turns[request] = asyncio.get_running_loop().create_future()
+        self.policy.put(request)
+        self._dispatch()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # Whoever gave up may have been handed out in this very moment.
+            if not self.policy.cancel(request) and turn.done() and not turn.cancelled():
+                self._leave(request, 0)
+            raise
+        tokens = None
+        try:
+            answer, tokens = await call()
+            return answer
+        finally:
+            self._leave(request, tokens)
+
+    def _leave(self, request: Request, tokens: int | None) -> None:
+        self.policy.done(request, tokens)
+        self.free += 1
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self.free and (request := self.policy.get(now=now)) is not None:
+            turn = self._turns.pop(request)
+            if turn.cancelled():
+                self.policy.done(request, 0)
+                continue
+            self.free -= 1
+            turn.set_result(None)
+
+
+async def ask(url: str, body: dict[str, Any]) -> tuple[Any, int]:
+    """One request to the engine: (its answer, the tokens it cost)."""
+
+    def post() -> Any:
+        headers = {"Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as reply:
+            return json.load(reply)
+
+    answer = await asyncio.to_thread(post)
+    usage = answer["usage"]
+    return answer, usage["prompt_tokens"] + usage["completion_tokens"]
+
+
+async def main(policy_file: str, url: str, slots: int) -> None:
+    gate = Gate(load_policy(policy_file), slots)
+
+    async def one(body: dict[str, Any]) -> None:
+        # What is not known before: a rough guess of the prompt, and all that may be generated.
+        cost = len(str(body.get("prompt", body.get("messages", "")))) // 4 + body.get("max_tokens", 256)
+        now = asyncio.get_running_loop().time()
+        user = body.get("user", "anonymous")
+        request = Request(user, cost, arrival=now, priority=body.get("priority", 0))
+        answer = await gate.serve(request, lambda: ask(url, body))
+        print(json.dumps({"user": user, "answer": answer}), flush=True)
+
+    await asyncio.gather(*(one(json.loads(line)) for line in sys.stdin if line.strip()))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,269 @@
+"""The pictures of a tuning: what each setting gives and costs, and who pays for the chosen one."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+from fairq.plots.style import (
+    INK,
+    OKABE_ITO,
+    PAD,
+    SOFT,
+    WIDTH_IN,
+    Chart,
+    heading,
+    heading_height,
+    number,
+    place,
+    plain,
+    shorten,
+    styled,
+    text_width,
+    tick,
+    value_axis,
+    wants_log,
+)
+from fairq.tune.words import records, value
+
+if TYPE_CHECKING:
+    from fairq.tune.decide import Tuning
+
+MEETS, PERHAPS, MISSES = OKABE_ITO[2], OKABE_ITO[4], "#9AA5AE"
+LOOKS = {"meets": (MEETS, "o"), "perhaps": (PERHAPS, "D"), "misses": (MISSES, "X")}
+LABELS = 7
+BODY_IN = 3.6
+
+
+@styled
+def pareto(made: Tuning) -> Chart:
+    """Every setting: how near the target (across) and what the others pay (up). Left and low is good.
+
+    ``data["points"]``: (setting, of_target, price, verdict).
+    """
+    table = made.table
+    shown = table[[isfinite(v) and v > 0 for v in table["of_target"]]]
+    single = len(made.targets) == 1
+    scale = made.targets[0].bound_s if single else 1.0
+    title = _title(made)
+    subtitle = (
+        "Each mark is a setting. Across: what it gives; up: what the others pay, as the worst of their mean"
+        " latencies against today's. Line: nothing is better in both."
+    )
+    head = heading_height(title, subtitle)
+    chart = Chart(head + 0.32 + BODY_IN + 0.55)
+    heading(chart, title, subtitle)
+    left = PAD + 0.5
+    axes = place(chart, left, head + 0.32, WIDTH_IN - left - PAD - 0.1, BODY_IN)
+    x, y = shown["of_target"].to_numpy(dtype=float) * scale, shown["price"].to_numpy(dtype=float)
+    low = _log_axis(axes, "x", [*x, scale])
+    _log_axis(axes, "y", [*y, 1.0])
+    axes.grid(True)
+    axes.axvspan(low, scale, color=MEETS, alpha=0.08, linewidth=0)
+    axes.axvline(scale, color=MEETS, linewidth=1.4)
+    axes.axhline(1.0, color=SOFT, linewidth=0.8, linestyle=(0, (4, 3)))
+    what = f"{made.targets[0]}: value in s" if single else "worst value ÷ its bound"
+    axes.set_xlabel(f"{what}, log scale")
+    axes.set_ylabel("price: worst mean latency of the others ÷ today's", fontsize=8.5)
+    front = shown[shown["front"].to_numpy(dtype=bool)].sort_values("of_target")
+    axes.plot(front["of_target"] * scale, front["price"], color=INK, linewidth=1.0, alpha=0.6, zorder=2)
+    for row in records(shown):
+        color, marker = LOOKS[row["verdict"]]
+        big = row["setting"] in (made.best.name, made.today.name)
+        at = row["of_target"] * scale
+        if isfinite(row["low"]) and isfinite(row["high"]):
+            ends = (
+                [max(end / row["value"] * at, low) for end in (row["low"], row["high"])]
+                if row["value"]
+                else []
+            )
+            axes.plot(ends, [row["price"]] * len(ends), color=color, linewidth=1.0, alpha=0.7, zorder=2)
+        axes.plot(
+            [at],
+            [row["price"]],
+            marker=marker,
+            markersize=10 if big else 6,
+            color=color,
+            markeredgecolor=INK if big or row["front"] else "white",
+            markeredgewidth=1.4 if big else 0.7,
+            linestyle="none",
+            zorder=4 if big else 3,
+        )
+    _labels(axes, made, shown, front, scale)
+    _key(chart, head + 0.08)
+    chart.data["points"] = list(
+        zip(shown["setting"], shown["of_target"], shown["price"], shown["verdict"], strict=True)
+    )
+    best = made.row(made.best)
+    chart.alt = (
+        f"{title}. {len(shown)} settings; on the front: "
+        + "; ".join(f"{row['setting']} {value(row)}, price ×{number(row['price'])}" for row in records(front))
+        + f". {'Chosen' if made.chosen else 'Nearest'}: {made.best.name}, {value(best)}."
+    )
+    return chart
+
+
+@styled
+def who_pays(made: Tuning) -> Chart:
+    """Mean latency of every party, today (hollow) and under the best setting (full).
+
+    ``data["parties"]``: party → (before, after) in seconds.
+    """
+    rows = made.payers[made.payers["setting"] == made.best.name]
+    rows = pd.concat([rows[rows["promised"]], rows[~rows["promised"]]])
+    parties = [str(name) for name in rows["party"]]
+    pairs = {str(r["party"]): (float(r["before"]), float(r["after"])) for r in records(rows)}
+    title = f"Who gains and who pays under {plain_name(made.best.name)}"
+    interval = "" if made.runs == 1 else f", mean of {made.runs} runs"
+    today = plain_name(made.today.name)
+    subtitle = f"Mean latency in seconds{interval}. Hollow: today ({today}). Full: under that setting."
+    head = heading_height(title, subtitle)
+    row_in = 0.34
+    body = len(parties) * row_in
+    chart = Chart(head + body + 0.62)
+    heading(chart, title, subtitle)
+    left = PAD + min(1.7, max(text_width(plain(name), 9.0, "bold") for name in parties) + 0.14)
+    axes = place(chart, left, head + 0.08, WIDTH_IN - left - PAD, body)
+    axes.set_ylim(len(parties) - 0.5, -0.5)
+    axes.set_yticks([])
+    every = [v for pair in pairs.values() for v in pair if isfinite(v)]
+    log = wants_log(every)
+    axes.set_xlabel(f"mean latency (s){', log scale' if log else ''}")
+    axes.grid(True, axis="x")
+    start, _ = value_axis(axes, every, log=log, room=0.3)
+    for i, name in enumerate(parties):
+        before, after = (max(v, start) if isfinite(v) else v for v in pairs[name])
+        color = OKABE_ITO[1] if after > before * 1.05 else (MEETS if after < before * 0.95 else SOFT)
+        if isfinite(before) and isfinite(after):
+            axes.plot([before, after], [i, i], color=color, linewidth=2.4, alpha=0.55, zorder=2)
+        for v, fill in ((before, "white"), (after, color)):
+            if isfinite(v):
+                axes.plot(
+                    [v], [i], marker="o", markersize=7, markerfacecolor=fill, markeredgecolor=color,
+                    markeredgewidth=1.6, linestyle="none", zorder=3,
+                )  # fmt: skip
+        right = max((v for v in (before, after) if isfinite(v)), default=start)
+        axes.annotate(
+            _pair_words(*pairs[name]),
+            (right, i),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.4,
+            color=SOFT,
+        )
+    page_h = chart.get_size_inches()[1]
+    for i, name in enumerate(parties):
+        y = head + 0.08 + (i + 0.5) * row_in
+        label = shorten(plain(name), left - PAD - 0.1, 9.0, "bold")
+        chart.text(
+            PAD / WIDTH_IN, 1 - y / page_h, label, va="center", fontsize=9, fontweight="bold", color=INK
+        )
+    chart.data["parties"] = pairs
+    chart.alt = f"{title}. " + " ".join(f"{name}: {_pair_words(*pair)}." for name, pair in pairs.items())
+    return chart
+
+
+def plain_name(name: str) -> str:
+    """A setting's name as matplotlib text (settings have longer names than tenants)."""
+    return " ".join(name.split()).replace("$", r"\$")
+
+
+def _title(made: Tuning) -> str:
+    promise = " and ".join(map(str, made.targets))
+    if made.chosen is None:
+        return f"No setting reaches {plain_name(promise)}"
+    good = int((made.table["verdict"] == "meets").sum())
+    return f"{good} of {len(made.table)} settings reach {plain_name(promise)}"
+
+
+def _pair_words(before: float, after: float) -> str:
+    if not (isfinite(before) and isfinite(after)):
+        return "not all served"
+    return f"{number(before)} → {number(after)} s" + (f" (×{number(after / before)})" if before > 0 else "")
+
+
+def _log_axis(axes: Any, axis: str, values: list[float]) -> float:
+    """A log axis round the values, with few plain ticks. Returns where it begins."""
+    known = [v for v in values if isfinite(v) and v > 0]
+    low, high = min(known) / 1.5, max(known) * 1.6
+    target = axes.xaxis if axis == "x" else axes.yaxis
+    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
+    (axes.set_xlim if axis == "x" else axes.set_ylim)(low, high)
+    wide = high / low > 300
+    steps = (1,) if wide else (1, 2, 5) if high / low > 4 else (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8)
+    ticks = [m * 10.0**e for e in range(-6, 8) for m in steps if low <= m * 10.0**e <= high]
+    target.set_major_locator(FixedLocator(ticks))
+    target.set_minor_locator(NullLocator())
+    target.set_minor_formatter(NullFormatter())
+    target.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))
+    return low
+
+
+def _labels(axes: Any, made: Tuning, shown: pd.DataFrame, front: pd.DataFrame, scale: float) -> None:
+    """Names beside the best, today's and the front's marks; those that would overlap are left out."""
+    first = [made.best.name, made.today.name]
+    names = list(dict.fromkeys([*first, *front["setting"]]))[:LABELS]
+    box = axes.get_position()
+    page_w, page_h = axes.figure.get_size_inches()
+    wide, tall = box.width * page_w, box.height * page_h
+    at = {}
+    for row in records(shown):
+        point = (row["of_target"] * scale, row["price"])
+        fx, fy = axes.transLimits.transform(axes.transScale.transform(point))
+        at[row["setting"]] = (fx * wide, fy * tall)
+    # Names keep clear of each other and of every mark.
+    taken = [(x - 0.04, y - 0.04, x + 0.04, y + 0.04) for x, y in at.values()]
+    for name in names:
+        if name not in at:
+            continue
+        x, y = at[name]
+        text = shorten(plain_name(name), 2.9, 8.2)
+        width = text_width(text, 8.2, "bold" if name in first else "normal")
+        for dx, dy in ((0.1, 0.07), (-0.1 - width, 0.07), (0.1, -0.19), (-0.1 - width, -0.19), (0.1, 0.25)):
+            area = (x + dx, y + dy, x + dx + width, y + dy + 0.13)
+            inside = area[0] >= 0 and area[2] <= wide + 0.1 and 0 <= area[1] <= tall - 0.1
+            if inside and not any(_overlap(area, other) for other in taken):
+                taken.append(area)
+                axes.text(
+                    area[0] / wide,
+                    area[1] / tall,
+                    text,
+                    transform=axes.transAxes,
+                    fontsize=8.2,
+                    fontweight="bold" if name in first else "normal",
+                    color=INK,
+                    zorder=6,
+                )
+                break
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _key(chart: Chart, y: float) -> None:
+    page_w, page_h = (float(v) for v in chart.get_size_inches())
+    x = PAD + 0.06
+    for name, words in (
+        ("meets", "meets the target"),
+        ("perhaps", "perhaps (interval holds the bound)"),
+        ("misses", "misses it"),
+    ):
+        color, marker = LOOKS[name]
+        chart.add_artist(
+            Line2D(
+                [x / page_w],
+                [1 - (y + 0.07) / page_h],
+                color=color,
+                marker=marker,
+                markersize=6.5,
+                linestyle="none",
+            )
+        )
+        chart.text((x + 0.12) / page_w, 1 - y / page_h, words, va="top", fontsize=8.6, color=INK)
+        x += 0.34 + text_width(words, 8.6)

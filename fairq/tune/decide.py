@@ -1,0 +1,449 @@
+"""``tune``: try the settings, see who pays, and say which one to apply; or what capacity would do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite, isnan, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairq import metrics
+from fairq.files import InputError
+from fairq.scenario import Scenario
+from fairq.sweep import sweep
+from fairq.tune.cells import STATISTICS, Cell, digest, parties, run_cell, workload_digest
+from fairq.tune.settings import FAMILIES, Setting, settings
+from fairq.tune.target import Target, check_names, parse_targets
+
+REPLICATIONS = 10
+LARGE_LOG = 100_000
+"""Requests above which a log's fitted model is not also run (each replication is as long as the log)."""
+SAME = 0.02
+"""Prices closer than this part are the same price."""
+PRICE = ("latency", "mean")
+"""What the others pay with: their mean latency, as a multiple of today's."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being tried, done, of how many)."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What capacity would do under ``setting``.
+
+    ``slots`` (there are ``now``) reach the target; or, where an engine has no slots to add, the target holds
+    at ``load`` times today's demand. None: not within what was tried (``most``).
+    """
+
+    setting: str
+    now: int | None = None
+    slots: int | None = None
+    load: float | None = None
+    most: float = 0
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was tried and what came of it.
+
+    ``table``: a row per setting: ``setting, value`` (seconds; of the worst target, with ``low, high``, the
+    95 % interval over replications, NaN for a replay), ``of_target`` (value / bound), ``verdict`` (``meets``,
+    ``perhaps``: the interval holds the bound, ``misses``), ``price`` (the worst of the others' mean latency,
+    times today's), ``payer`` (who that is), ``unserved, tokens_per_s, utilisation, knobs, front`` (nothing
+    else is better in both).
+    ``payers``: a row per setting and party: ``party, before, after, difference, low, high`` (mean latency in
+    seconds, paired by replication) and ``p99_before, p99_after``.
+    ``check``: the same for today's and the chosen setting on a model fitted to a log; or None.
+    """
+
+    scenario: Scenario
+    targets: Sequence[Target]
+    settings: Sequence[Setting]
+    table: pd.DataFrame
+    payers: pd.DataFrame
+    chosen: Setting | None
+    capacity: Sequence[Capacity]
+    runs: int
+    requests: int
+    check: pd.DataFrame | None = None
+
+    @property
+    def today(self) -> Setting:
+        """What is set now."""
+        return self.settings[0]
+
+    @property
+    def best(self) -> Setting:
+        """The chosen one, or that which comes nearest to the target."""
+        if self.chosen is not None:
+            return self.chosen
+        nearest = self.table["of_target"].fillna(inf).to_numpy(dtype=float).argmin()
+        return self.settings[int(nearest)]
+
+    def row(self, setting: Setting) -> Mapping[str, Any]:
+        """Its row of ``table``."""
+        rows = self.table[self.table["setting"] == setting.name]
+        return {str(name): value for name, value in rows.iloc[0].items()}
+
+    @property
+    def replay(self) -> bool:
+        """One complete replay of a log: facts, without an interval."""
+        return self.runs == 1 and not self.scenario.random
+
+    def policy_yaml(self) -> str:
+        """The policy file of the best setting; ``fairq.scenario.load_policy`` reads it back."""
+        from fairq.scenario.yaml_files import to_yaml
+
+        return to_yaml(dict(self.best.policy))
+
+    def lines(self) -> list[str]:
+        """The verdict in sentences."""
+        from fairq.tune.words import verdict
+
+        return verdict(self)
+
+    def html(self) -> str:
+        """A self-contained page."""
+        from fairq.tune.report import page
+
+        return page(self)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Writes report, charts, tables, policy file, example and how to type it; returns the paths.
+
+        Raises
+        ------
+        OSError : the folder cannot be written.
+        """
+        from fairq.tune.report import write
+
+        return write(self, Path(folder))
+
+    def _repr_html_(self) -> str:
+        from fairq.tune.report import fragment
+
+        return fragment(self)
+
+
+def tune(
+    scenario: Scenario | str | Path,
+    target: str | Sequence[str],
+    *,
+    today: str | None = None,
+    families: Sequence[str] = FAMILIES,
+    replications: int | None = None,
+    jobs: int | None = None,
+    backend: str | None = None,
+    journal: Path | None = None,
+    resume: bool = False,
+    capacity: bool = True,
+    progress: Progress | None = None,
+) -> Tuning:
+    """Find the setting that keeps a promise and costs the others least.
+
+    Every setting meets the same requests (common random numbers). A setting *meets* the target when the whole
+    95 % interval over replications is below it; a log is replayed once, as it was.
+
+    Parameters
+    ----------
+    scenario : a ``Scenario``, or a file or shipped name of one. target : as in ``fairq.tune.target``.
+    today : the policy in use (a name in the scenario; None: its first); prices are measured against it.
+    families : which settings to try. replications : default 10, 1 for a log.
+    jobs, backend, journal, resume : as in ``fairq.sweep.sweep``.
+    capacity : also say what more slots (or less load) would do.
+
+    Raises
+    ------
+    InputError : a target, family or scenario that is wrong. SweepError : workers keep dying.
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = Scenario.load(scenario)
+    targets = parse_targets(target)
+    unknown = [family for family in families if family not in FAMILIES]
+    if unknown:
+        raise InputError(f"--try must be one of {', '.join(FAMILIES)}, got {unknown[0]!r}")
+    workload: Any = scenario.workload()
+    check_names(targets, list(dict.fromkeys([*workload.group_of, *workload.group_of.values()])))
+    runs = _runs(scenario, replications)
+    tried = settings(scenario, targets, families, today)
+    lab = _Bench(scenario, targets, runs, jobs, backend, journal, resume, progress)
+    rows = lab.run(tried, "settings")
+    table, payers = _table(tried, rows, targets, lab.payers), _payers(tried, rows, lab.payers)
+    chosen = _choose(tried, table)
+    more: list[Capacity] = []
+    if capacity:
+        best = chosen or tried[int(table["of_target"].fillna(inf).to_numpy(dtype=float).argmin())]
+        more = _capacity(lab, [tried[0]] if chosen is not None else [best, tried[0]])
+    requests = int(rows[0][0]["requests"])
+    made = Tuning(scenario, targets, tried, table, payers, chosen, more, runs, requests)
+    if scenario.log is not None and requests <= LARGE_LOG:
+        made = replace(made, check=_check(made, jobs, backend, journal, progress))
+    return made
+
+
+def _runs(scenario: Scenario, asked: int | None) -> int:
+    if asked is not None and asked < 1:
+        raise InputError(f"--replications must be >= 1, got {asked}")
+    if not scenario.random:
+        if (asked or 1) > 1:
+            raise InputError(
+                f"--replications must be 1 where nothing is random (such as a log), got {asked};"
+                " a model fitted to the log has replications (--fit)"
+            )
+        return 1
+    return asked or REPLICATIONS
+
+
+class _Bench:
+    """Runs settings of one scenario, each row once."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        targets: Sequence[Target],
+        runs: int,
+        jobs: int | None,
+        backend: str | None,
+        journal: Path | None,
+        resume: bool,
+        progress: Progress | None,
+    ) -> None:
+        self.scenario = scenario
+        self.targets = targets
+        self.runs = runs
+        self.parties, self.payers = parties(scenario, targets)
+        self.statistics = tuple(dict.fromkeys([*STATISTICS, *(t.statistic for t in targets)]))
+        self._how: dict[str, Any] = {"jobs": jobs, "backend": backend, "journal": journal}
+        self._resume = resume
+        self._progress = progress
+        self._workload = workload_digest(scenario)
+
+    def run(self, tried: Sequence[Setting], what: str, load: float = 1.0) -> list[list[dict[str, Any]]]:
+        """The rows of every setting, one per replication."""
+        scenario = self.scenario if load == 1 else self.scenario.with_(load=load)
+        workload = self._workload if load == 1 else workload_digest(scenario)
+        tasks: dict[str, Cell] = {}
+        keys = []
+        for setting in tried:
+            changed = setting.scenario(scenario)
+            cells = [Cell(changed, run, self.parties, self.statistics) for run in range(self.runs)]
+            mine = [digest(cell, workload) for cell in cells]
+            tasks |= dict(zip(mine, cells, strict=True))
+            keys.append(mine)
+        tell = self._progress
+        rows = sweep(
+            run_cell,
+            tasks,
+            resume=self._resume,
+            progress=None if tell is None else (lambda done, of: tell(what, done, of)),
+            **self._how,
+        )
+        # What is in the journal by now is this sweep's own.
+        self._resume = True
+        return [[rows[key] for key in mine] for mine in keys]
+
+    def meets(self, setting: Setting, what: str, load: float = 1.0) -> bool:
+        """Whether the setting surely keeps every promise."""
+        rows = self.run([setting], what, load)
+        return bool(_table([setting], rows, self.targets, self.payers)["verdict"].iloc[0] == "meets")
+
+
+# -- tables -------------------------------------------------------------------------------------------
+
+
+def _table(
+    tried: Sequence[Setting],
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+    targets: Sequence[Target],
+    payers: Sequence[str],
+) -> pd.DataFrame:
+    today = rows[0]
+    made = []
+    for setting, runs in zip(tried, rows, strict=True):
+        kept = [_kept(target, runs) for target in targets]
+        worst = max(kept, key=lambda each: (each["of_target"], each["verdict"] == "misses"))
+        verdicts = [each["verdict"] for each in kept]
+        price, payer = _price(runs, today, payers)
+        made.append(
+            {
+                "setting": setting.name,
+                **worst,
+                "verdict": next((v for v in ("misses", "perhaps") if v in verdicts), "meets"),
+                "price": price,
+                "payer": payer,
+                "unserved": sum(_unserved(run) for run in runs),
+                **{
+                    name: _mean([run[name] for run in runs])
+                    for name in ("tokens_per_s", "utilisation", "end_s")
+                },
+                "knobs": setting.knobs,
+            }
+        )
+    table = pd.DataFrame(made)
+    table["front"] = _front(table["of_target"].to_numpy(dtype=float), table["price"].to_numpy(dtype=float))
+    return table
+
+
+def _kept(target: Target, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How well one promise is kept over the replications."""
+    values = [run["parties"][target.who][target.metric][target.statistic] for run in runs]
+    n = sum(run["parties"][target.who]["n"] for run in runs)
+    if any(value == inf for value in values):
+        mean, low, high = inf, nan, nan
+    else:
+        mean, low, high = metrics.t_interval(values)
+    if isnan(mean) or not target.met(mean):
+        verdict = "misses"
+    else:
+        verdict = "perhaps" if isfinite(high) and not target.met(high) else "meets"
+    return {
+        "target": str(target),
+        "value": mean,
+        "low": low,
+        "high": high,
+        "of_target": mean / target.bound_s if not isnan(mean) else inf,
+        "verdict": verdict,
+        "n": n,
+    }
+
+
+def _price(
+    runs: Sequence[Mapping[str, Any]], today: Sequence[Mapping[str, Any]], payers: Sequence[str]
+) -> tuple[float, str]:
+    """The worst ratio of mean latencies, and whose it is; 1 and nobody where nobody else is there."""
+    metric, statistic = PRICE
+    worst, who = -inf, ""
+    for label in payers:
+        now, was = (
+            _mean([run["parties"][label][metric][statistic] for run in each]) for each in (runs, today)
+        )
+        ratio = now / was if was > 0 else nan
+        if ratio > worst:
+            worst, who = ratio, label
+    return (worst, who) if who else (1.0, "")
+
+
+def _payers(
+    tried: Sequence[Setting], rows: Sequence[Sequence[Mapping[str, Any]]], payers: Sequence[str]
+) -> pd.DataFrame:
+    made = []
+    labels = [*(label for label in rows[0][0]["parties"] if label not in payers), *payers]
+    for setting, runs in zip(tried, rows, strict=True):
+        for label in labels:
+            now, was = ([run["parties"][label]["latency"] for run in each] for each in (runs, rows[0]))
+            after, before = ([each["mean"] for each in side] for side in (now, was))
+            # An infinite latency (never served) has no difference.
+            finite = all(map(isfinite, [*after, *before]))
+            difference = (
+                metrics.paired_difference(after, before) if finite else metrics.Interval(nan, nan, nan)
+            )
+            made.append(
+                {
+                    "setting": setting.name,
+                    "party": label,
+                    "promised": label not in payers,
+                    "n": int(_mean([run["parties"][label]["n"] for run in runs])),
+                    "before": _mean(before),
+                    "after": _mean(after),
+                    "difference": difference.mean,
+                    "low": difference.low,
+                    "high": difference.high,
+                    "p99_before": _mean([each["p99"] for each in was]),
+                    "p99_after": _mean([each["p99"] for each in now]),
+                }
+            )
+    return pd.DataFrame(made)
+
+
+def _front(x: Any, y: Any) -> list[bool]:
+    """Which points no other one beats: at least as small in both, smaller in one."""
+    return [
+        bool(np.isfinite(a) and not np.any((x <= a) & (y <= b) & ((x < a) | (y < b))))
+        for a, b in zip(x, y, strict=True)
+    ]
+
+
+def _choose(tried: Sequence[Setting], table: pd.DataFrame) -> Setting | None:
+    """Of those that meet the target: the lowest price, then the simplest, then the one with most room."""
+    good = table[(table["verdict"] == "meets") & (table["unserved"] <= table["unserved"].iloc[0])]
+    if good.empty:
+        return None
+    lowest = good["price"].min()
+    same = good[good["price"] <= max(lowest * (1 + SAME), lowest + 1e-9)]
+    row = same.sort_values(["knobs", "of_target"], kind="stable").index[0]
+    return tried[int(row)]
+
+
+def _unserved(run: Mapping[str, Any]) -> int:
+    return int(sum(each["unserved"] for each in run["parties"].values()))
+
+
+def _mean(values: Sequence[float]) -> float:
+    numbers = np.asarray(values, dtype=float)
+    numbers = numbers[~np.isnan(numbers)]
+    return float(numbers.mean()) if numbers.size else nan
+
+
+# -- capacity -----------------------------------------------------------------------------------------
+
+
+def _capacity(lab: _Bench, tried: Sequence[Setting]) -> list[Capacity]:
+    found = []
+    for setting in {each.name: each for each in tried}.values():
+        spec = lab.scenario.engine_spec
+        slots = getattr(spec, "slots", None)
+        if isinstance(slots, int):
+            found.append(_more_slots(lab, setting, slots))
+        else:
+            found.append(_less_load(lab, setting))
+    return found
+
+
+def _more_slots(lab: _Bench, setting: Setting, now: int, most: int = 16) -> Capacity:
+    """The least number of slots with which the setting meets the target: doubling, then halving the gap."""
+
+    def enough(slots: int) -> bool:
+        changed = replace(setting, engine={**setting.engine, "slots": slots})
+        return lab.meets(changed, f"{setting.name} with {slots} slots")
+
+    short, good = now, now
+    while not enough(good):
+        short, good = good, 2 * good
+        if good > most * now:
+            return Capacity(setting.name, now=now, most=most * now)
+    while good - short > 1:
+        middle = (short + good) // 2
+        short, good = (short, middle) if enough(middle) else (middle, good)
+    return Capacity(setting.name, now=now, slots=good, most=most * now)
+
+
+def _less_load(lab: _Bench, setting: Setting, step: float = 0.05) -> Capacity:
+    """The most of today's load (in steps) at which the setting meets the target."""
+    low, high = 0, round(1 / step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        load = middle * step
+        low, high = (
+            (middle, high)
+            if lab.meets(setting, f"{setting.name} at {load:.0%} load", load)
+            else (low, middle)
+        )
+    return Capacity(setting.name, load=low * step if low else None, most=step)
+
+
+# -- a log's model ------------------------------------------------------------------------------------
+
+
+def _check(
+    made: Tuning, jobs: int | None, backend: str | None, journal: Path | None, progress: Progress | None
+) -> pd.DataFrame | None:
+    """Today's and the best setting on a model fitted to the log, with intervals."""
+    model = made.scenario.fitted()
+    lab = _Bench(model, made.targets, REPLICATIONS, jobs, backend, journal, journal is not None, progress)
+    tried = list({each.name: each for each in (made.today, made.best)}.values())
+    rows = lab.run(tried, "a model of the log")
+    return _table(tried, rows, made.targets, lab.payers)

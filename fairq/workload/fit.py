@@ -1,0 +1,112 @@
+"""A log as a model: per tenant a rate, how bursty it is, and its sizes. For "what if twice the users".
+
+Gaps become Gamma with the log's rate and coefficient of variation; sizes are drawn from the log's own,
+prompts and answers independently of each other. What a Gamma cannot say (hours of the day, sessions, tenants
+that are bursty together) is lost: compare the model's replay with the log's before you trust it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairq.workload.check import whole
+from fairq.workload.trace import Trace
+
+MOST_CV = 100.0
+SLICES = 50
+"""Sizes kept per tenant: the means of as many equal slices of the sorted sizes, which keep the mean."""
+
+
+@dataclass(frozen=True)
+class TenantFit:
+    """``rate_per_s``, ``cv`` of the gaps (1 where fewer than 3 are known), requests, sizes in tokens."""
+
+    requests: int
+    rate_per_s: float
+    cv: float
+    prompt_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    weight: float
+    priority: float
+
+
+def fit(trace: Trace) -> dict[str, TenantFit]:
+    """Tenant → what is known of it, in the order of their first request."""
+    codes, names = pd.factorize(np.array(trace.tenants, dtype=object))
+    fits = {}
+    for code, name in enumerate(names):
+        mine = codes == code
+        fits[str(name)] = TenantFit(
+            requests=int(mine.sum()),
+            rate_per_s=float(mine.sum()) / _seconds(trace),
+            cv=_cv(trace.arrivals[mine]),
+            prompt_tokens=trace.prompt_tokens[mine],
+            output_tokens=trace.output_tokens[mine],
+            weight=trace.weights[str(name)],
+            priority=0 if trace.priorities is None else float(trace.priorities[mine][0]),
+        )
+    return fits
+
+
+def fitted_tenants(trace: Trace, users: int = 1, sizes: str = "empirical") -> tuple[dict[str, Any], float]:
+    """The model as the plain data of a scenario's ``tenants`` and its ``horizon_s``.
+
+    Parameters
+    ----------
+    users : every tenant of the log becomes as many of the same kind (a group of that name).
+    sizes : ``empirical`` (the log's own, in ``SLICES`` numbers), or ``lognormal`` (same mean and spread).
+
+    Raises
+    ------
+    ValueError : users below 1, another kind of sizes.
+    """
+    whole("users", users, least=1)
+    if sizes not in ("empirical", "lognormal"):
+        raise ValueError(f"sizes must be empirical or lognormal, got {sizes!r}")
+    keys = trace.keys_of
+    tenants = {}
+    for name, found in fit(trace).items():
+        data: dict[str, Any] = {} if users == 1 else {"count": users}
+        if found.priority:
+            data["priority"] = found.priority
+        if found.weight != 1:
+            data["weight"] = found.weight
+        if len(keys[name]) > 1:
+            data["keys"] = len(keys[name]) if users > 1 else list(keys[name])
+        data["arrivals"] = {"kind": "gamma", "rate_per_s": found.rate_per_s, "cv": found.cv}
+        data["prompt_tokens"] = _sizes(found.prompt_tokens, sizes)
+        data["output_tokens"] = _sizes(found.output_tokens, sizes, least=1)
+        tenants[name] = data
+    return tenants, _seconds(trace)
+
+
+def _seconds(trace: Trace) -> float:
+    """How long the log is: to its last arrival and one mean gap beyond."""
+    last = float(trace.arrivals[-1])
+    return last * len(trace) / (len(trace) - 1) if last > 0 else 1.0
+
+
+def _cv(arrivals: NDArray[np.float64]) -> float:
+    gaps = np.diff(arrivals)
+    if len(gaps) < 2 or not gaps.mean() > 0:
+        return 1.0
+    return float(min(max(gaps.std(ddof=1) / gaps.mean(), 0.01), MOST_CV))
+
+
+def _sizes(values: NDArray[np.int64], kind: str, least: int = 0) -> Any:
+    values = np.maximum(values, least)
+    mean, spread = float(values.mean()), float(values.std())
+    if spread == 0:
+        return int(values[0])
+    if kind == "lognormal" and mean > 0:
+        # The lognormal of this mean and coefficient of variation.
+        sigma = sqrt(log(1 + (spread / mean) ** 2))
+        return {"kind": "lognormal", "median": mean * exp(-(sigma**2) / 2), "sigma": sigma}
+    parts = np.array_split(np.sort(values), min(SLICES, len(values)))
+    return {"kind": "empirical", "values": [round(float(part.mean()), 1) for part in parts]}
