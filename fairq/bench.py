@@ -15,9 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairq.metrics import Interval, paired_difference, percentile, t_interval
-from fairq.scenario import Scenario
-from fairq.sim import Result, simulate
+try:
+    from fairq.metrics import Interval, paired_difference, percentile, t_interval
+    from fairq.scenario import Scenario
+    from fairq.sim import Result, simulate
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(f"{missing}; the bench needs the model: pip install 'fairq[sim]'") from None
 
 POLICIES = {"fifo": "fifo", "caps": "caps", "priority": "priority_ageing", "drr": "drr"}
 """What a policy is in a scenario file → what it is called here."""

@@ -166,3 +166,8 @@ def test_the_queue_alone_works_with_nothing_else_installed(built: Path, tmp_path
         [str(python), "-I", "-m", "fairq.demo"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert "DRR, quantum 400" in shown.stdout
+    refused = subprocess.run(
+        [str(python), "-I", "-m", "fairq.bench"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert refused.stderr.endswith("pip install 'fairq[sim]'\n")
