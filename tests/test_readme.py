@@ -33,6 +33,7 @@ INLINE = {
     "uv run fairq traces list",
     "fairq traces get NAME",  # tests/test_cli.py, from a local copy
     'pip install ".[sim]"',
+    'pip install ".[lab]"',
     "conda env create -f environment.yml",
     "pip install",
 }
