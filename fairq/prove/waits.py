@@ -293,7 +293,16 @@ def scenarios() -> list[Scenario]:
     for start in (1, 4, 16):
         ageing = lambda start=start: Priority(ageing=start)  # noqa: E731
         waits_ = head_start(start, 0.4, 0.5)
-        add(f"ageing, head start {start} s, M/M/1", GOLDBERG, ageing, 1, _classes(0.4, 0.5), waits_, 9.0)
+        add(
+            f"ageing, head start {start} s, M/M/1",
+            GOLDBERG,
+            ageing,
+            1,
+            _classes(0.4, 0.5),
+            waits_,
+            9.0,
+            4_000 + 1_000 * start,
+        )
     aged = head_start(2, 3.0, 4.5, 8)
     add(
         "ageing, head start 2 s, M/M/8",

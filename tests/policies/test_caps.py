@@ -1,0 +1,178 @@
+"""KeyCaps: what it refuses, limits changed live, and the shares that are left under caps."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairq import DRR, FIFO, VTC, KeyCaps, Priority, Request
+from fairq.prove import caps
+from fairq.prove.maxmin import fill, fill_under_caps
+
+
+def names(queue, n=99):
+    """Hand out up to n requests; nobody is done."""
+    got = []
+    while len(got) < n and (request := queue.get()) is not None:
+        got.append(request.id)
+    return " ".join(got)
+
+
+def put(queue, text):
+    made = {name: Request(name[0], 1, id=name, arrival=0) for name in text.split()}
+    for request in made.values():
+        queue.put(request)
+    return made
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "2", True, float("nan")])
+def test_a_bad_limit_names_its_cap(limit):
+    inner = FIFO()
+    for name, settings in (
+        ("'acme'", {"per_key": {"acme": limit}}),
+        ("'default'", {"default": limit}),
+        ("'batch'", {"groups": {"batch": (["acme"], limit)}}),
+    ):
+        with pytest.raises(ValueError, match=f"cap of {name}") as raised:
+            KeyCaps(inner, **settings)
+        assert repr(limit) in str(raised.value)
+    queue = KeyCaps(FIFO(), groups={"batch": (["x"], 1)})
+    with pytest.raises(ValueError, match="cap of 'acme'"):
+        queue.set_cap("acme", limit)
+    with pytest.raises(ValueError, match="cap of 'batch'"):
+        queue.set_group_cap("batch", limit)
+
+
+def test_what_it_wraps_is_an_unused_policy():
+    with pytest.raises(TypeError, match="wraps a policy"):
+        KeyCaps("fifo")
+    used = FIFO()
+    used.put(Request("a", 1))
+    with pytest.raises(ValueError, match="unused"):
+        KeyCaps(used)
+
+
+def test_one_string_is_no_collection_of_keys():
+    with pytest.raises(TypeError, match=r"'batch'.*'xy'"):
+        KeyCaps(FIFO(), groups={"batch": ("xy", 1)})
+
+
+def test_an_unknown_group_is_named():
+    with pytest.raises(ValueError, match=r"'night'.*'batch'"):
+        KeyCaps(FIFO(), groups={"batch": (["x"], 1)}).set_group_cap("night", 2)
+
+
+def test_none_is_uncapped_and_0_is_blocked():
+    queue = KeyCaps(FIFO(), per_key={"a": None, "b": 0}, default=1)
+    put(queue, "a1 a2 b1 c1 c2")
+    assert names(queue) == "a1 a2 c1"
+    with pytest.raises(ValueError, match="never served"):
+        queue.position(next(r for r in queue._waiting if r.id == "b1"))
+
+
+def test_a_limit_lowered_live_waits_for_work_to_end():
+    queue = KeyCaps(FIFO(), default=3)
+    made = put(queue, "a1 a2 a3 a4")
+    assert names(queue) == "a1 a2 a3"
+    queue.set_cap("a", 1)
+    queue.done(made["a1"])
+    queue.done(made["a2"])
+    assert queue.get() is None
+    queue.done(made["a3"])
+    assert queue.get() is made["a4"]
+
+
+def test_a_limit_raised_live_opens_at_once():
+    queue = KeyCaps(FIFO(), per_key={"a": 0}, groups={"g": (["a", "b"], 1)})
+    put(queue, "a1 a2 b1")
+    assert names(queue) == "b1"
+    queue.set_cap("a", None)
+    assert queue.get() is None
+    queue.set_group_cap("g", 3)
+    assert names(queue) == "a1 a2"
+
+
+def test_a_capped_key_blocks_nobody_behind_it():
+    queue = KeyCaps(Priority(ageing=10), default=1)
+    put(queue, "a1 a2 a3 b1 c1")
+    assert names(queue) == "a1 b1 c1"
+
+
+def test_a_full_organisation_over_keys():
+    """An organisation's cap 3 over a key's cap 2 fills 6 of 8 slots: x, x, y of it and z, z, and w once."""
+    queue = KeyCaps(KeyCaps(FIFO(), default=2), groups={"org": (["x", "y"], 3)})
+    put(queue, "x1 x2 x3 y1 y2 z1 z2 z3 w1")
+    assert names(queue) == "x1 x2 y1 z1 z2 w1"
+
+
+def test_keys_are_capped_and_tenants_are_served():
+    """One tenant, two keys: the capped one does not hold up the other."""
+    queue = KeyCaps(DRR(1), per_key={"k": 1})
+    for n, key in enumerate("kkkl"):
+        queue.put(Request("a", 1, key=key, id=f"{key}{n}", arrival=n))
+    assert names(queue) == "k0 l3"
+
+
+def test_ten_thousand_keys_behind_one_cap_are_asked_once():
+    """What a decision costs: the lines of Python it runs, counted, not timed."""
+    import sys
+
+    queue = KeyCaps(DRR(10), groups={"g": ([f"k{n}" for n in range(10_000)], 1)})
+    for n in range(10_000):
+        queue.put(Request(f"k{n}", 5, arrival=n))
+    queue.put(Request("free", 5, arrival=10_000))
+    assert queue.get().tenant == "k0"
+    lines = 0
+
+    def watch(frame, event, arg):
+        nonlocal lines
+        lines += 1
+        return watch
+
+    before = sys.gettrace()
+    sys.settrace(watch)
+    try:
+        request = queue.get()
+    finally:
+        sys.settrace(before)
+    assert request.tenant == "free"
+    assert lines < 1_000
+
+
+@pytest.mark.parametrize("setting", caps.SETTINGS, ids=lambda s: s.claim)
+@pytest.mark.parametrize("size", caps.SIZES)
+def test_shares_under_caps(setting, size):
+    assert setting.error(lambda w: DRR(caps.LARGEST, w), size, seed=5, until=600) <= 0.05
+
+
+@pytest.mark.parametrize(("seed", "size"), [(1, "unit"), (2, "exponential"), (5, "mixed")])
+def test_vtc_keeps_shares_under_random_caps(seed, size):
+    assert caps.random_setting(seed).error(VTC, size, seed, until=1_500) <= 0.05
+
+
+def test_the_check_can_fail():
+    """A FIFO fed in equal numbers gives equal shares; the weights are lost."""
+    assert caps.SETTINGS[0].error(lambda w: FIFO(), "unit", seed=5, until=600) > 0.2
+
+
+@pytest.mark.parametrize("size", ["unit", "mixed"])
+def test_siblings_keep_the_bound(size):
+    assert 0.3 < caps.sibling_spread(7, size) < 1
+
+
+# -- the oracle itself, by hand ------------------------------------------------------------------------
+
+
+def test_filling():
+    assert fill(10, {"a": 2, "b": 100, "c": 100}, {"a": 1, "b": 1, "c": 3}) == {"a": 2, "b": 2, "c": 6}
+    assert fill(100, {"a": 2, "b": 3}, {}) == {"a": 2, "b": 3}
+    assert fill(0, {"a": 2}, {}) == {"a": 0}
+
+
+def test_filling_under_caps():
+    each = [(["a"], 2), (["b"], 2), (["c"], 2)]
+    assert fill_under_caps(4, "abc", {"a": 4, "b": 2, "c": 1}, each) == pytest.approx(
+        {"a": 2, "b": 4 / 3, "c": 2 / 3}
+    )
+    assert fill_under_caps(4, "xyz", {"x": 3}, [(["x", "y"], 2)]) == pytest.approx(
+        {"x": 1.5, "y": 0.5, "z": 2}
+    )

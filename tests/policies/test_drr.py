@@ -1,0 +1,210 @@
+"""DRR: rules worked out by hand, and the bounds of the paper on random demand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from fairq import DRR, Request
+from fairq.prove import fair, laws
+
+
+def put(queue, text, cost=1):
+    """Requests named by tenant and number: "A1 A2 B1"."""
+    made = {name: Request(name[0], cost, id=name) for name in text.split()}
+    for request in made.values():
+        queue.put(request)
+    return made
+
+
+def served(queue, n=99):
+    names = []
+    while len(names) < n and (request := queue.get()) is not None:
+        names.append(request.id)
+        queue.done(request)
+    return " ".join(names)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), None, "8", True])
+def test_a_bad_quantum_is_named(value):
+    with pytest.raises(ValueError, match="quantum") as raised:
+        DRR(value)
+    assert repr(value) in str(raised.value)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), None, "8", True])
+def test_a_bad_weight_is_named_with_its_tenant(value):
+    queue = DRR(1)
+    for attempt in (lambda: DRR(1, {"acme": value}), lambda: queue.set_weight("acme", value)):
+        with pytest.raises(ValueError, match="weight of 'acme'") as raised:
+            attempt()
+        assert repr(value) in str(raised.value)
+
+
+def test_weights_are_copied():
+    weights = {"A": 2}
+    queue = DRR(1, weights)
+    weights["A"] = 5
+    assert queue.weight("A") == 2
+    assert queue.weight("nobody") == 1
+
+
+def test_what_is_left_of_a_visit_is_kept():
+    """Quantum 3, costs 2: one per visit, then two (1 kept + 3 = 4)."""
+    queue = DRR(3)
+    put(queue, "A1 A2 A3 B1 B2 B3", cost=2)
+    assert served(queue) == "A1 B1 A2 A3 B2 B3"
+
+
+def test_a_visit_goes_on_while_new_work_comes():
+    """A's visit of 3 is not over when B joins: A sends three, whenever they come."""
+    queue = DRR(3)
+    put(queue, "A1 A2")
+    assert served(queue, 1) == "A1"
+    put(queue, "B1 A3 A4")
+    assert served(queue) == "A2 A3 B1 A4"
+
+
+def test_a_line_is_empty_when_its_last_request_is_handed_out():
+    """A closed loop with one request outstanding gets one per round, whatever the quantum."""
+    queue = DRR(100)
+    put(queue, "B1 B2 B3")
+    put(queue, "A1")
+    assert served(queue) == "B1 B2 B3 A1"
+    queue = DRR(2)
+    put(queue, "A1 B1 B2 B3 B4")
+    got = []
+    for _ in range(6):
+        request = queue.get()
+        got.append(request.tenant)
+        queue.done(request)
+        if request.tenant == "A":
+            queue.put(Request("A", 1))
+    assert got == ["A", "B", "B", "A", "B", "B"]
+
+
+def test_new_work_joins_at_the_back():
+    """A has used up its visit but the scheduler has not looked again: A still stands first, C joins last."""
+    queue = DRR(1)
+    put(queue, "A1 A2 B1 B2")
+    assert served(queue, 1) == "A1"
+    put(queue, "C1 C2")
+    assert served(queue) == "B1 C1 A2 B2 C2"
+
+
+def test_credit_is_forfeited_when_the_last_waiting_request_is_cancelled():
+    """A: 10 − 4 leaves 6; without it, a cost of 16 needs two visits again."""
+    queue = DRR(10)
+    made = put(queue, "A1 A2", cost=4)
+    put(queue, "B1 B2 B3", cost=10)
+    assert served(queue, 1) == "A1"
+    assert queue.cancel(made["A2"])
+    put(queue, "A3", cost=16)
+    assert served(queue) == "B1 B2 A3 B3"
+
+
+def test_debt_survives_an_empty_line():
+    """A cost 25 more than it said: two visits of 10 pay it back, in the third it can send again."""
+    queue = DRR(10)
+    request = put(queue, "A1", cost=10)["A1"]
+    put(queue, "B1 B2 B3 B4", cost=10)
+    assert queue.get() is request
+    queue.charge(request, 20)
+    queue.done(request, 35)
+    put(queue, "A2", cost=5)
+    assert served(queue) == "B1 B2 B3 A2 B4"
+
+
+def test_what_an_idle_tenant_gets_back_is_no_credit():
+    queue = DRR(10)
+    request = put(queue, "A1", cost=10)["A1"]
+    put(queue, "B1 B2", cost=10)
+    assert queue.get() is request
+    queue.done(request, 0)
+    put(queue, "A2", cost=11)
+    assert served(queue) == "B1 B2 A2"
+
+
+def test_what_a_waiting_tenant_gets_back_it_may_spend():
+    queue = DRR(10)
+    made = put(queue, "A1 A2", cost=10)
+    put(queue, "B1 B2", cost=10)
+    assert queue.get() is made["A1"]
+    queue.done(made["A1"], 0)
+    assert served(queue) == "A2 B1 B2"
+
+
+def test_a_weight_changes_from_the_next_visit_on():
+    queue = DRR(1)
+    put(queue, "A1 A2 A3 A4 A5 A6 B1 B2 B3")
+    assert served(queue, 2) == "A1 B1"
+    queue.set_weight("A", 3)
+    assert served(queue) == "A2 A3 A4 B2 A5 A6 B3"
+
+
+def test_a_tiny_quantum_gives_the_order_of_the_ring_without_walking_it():
+    """Costs 10⁶ and 10⁶ + 1 at quantum 1: A's head is due in round 10⁶, B's one round later."""
+    queue = DRR(1)
+    queue.put(Request("B", 10**6 + 1, id="B1"))
+    for name in ("A1", "A2"):
+        queue.put(Request("A", 10**6, id=name))
+    assert served(queue) == "A1 B1 A2"
+
+
+def test_floats_are_counted_in_whole_visits():
+    """0.1 three times makes more than 0.3, so a cost of 0.3 takes three visits and not four."""
+    queue = DRR(0.1)
+    queue.put(Request("A", 0.3, id="A1"))
+    for name in ("B1", "B2", "B3", "B4"):
+        queue.put(Request("B", 0.1, id=name))
+    assert served(queue) == "B1 B2 A1 B3 B4"
+
+
+def test_the_ring_keeps_its_order_when_many_join_in_the_middle():
+    """The ring stands at B: 300 newcomers come between A and B, and leave in the order in which they came."""
+    queue = DRR(1)
+    put(queue, "A1 A2 B1 B2 C1 C2")
+    assert served(queue, 2) == "A1 B1"
+    for n in range(300):
+        queue.put(Request(f"new {n}", 1, id=f"n{n}"))
+    assert served(queue, 999) == " ".join(["C1", "A2", *(f"n{n}" for n in range(300)), "B2", "C2"])
+
+
+@pytest.mark.parametrize("quantum", fair.QUANTA)
+def test_the_pairwise_bound(quantum):
+    worst = fair.worst_pair(lambda w: DRR(quantum, w), quantum, seeds=range(100, 115))
+    assert 0.5 < worst < 1  # close to the bound, or the demand would say little
+
+
+def test_max_min_filling():
+    assert 0.2 < fair.worst_maxmin(lambda w: DRR(10, w), 10, seeds=range(100, 110)) <= 1
+
+
+def test_the_accounts_keep_the_lemmas():
+    seen = fair.drr_books(seeds=range(100, 110))
+    assert seen["least"] == 0
+    assert all(0.7 < seen[name] < 1 for name in ("end", "inside", "visits"))
+
+
+def test_slot_seconds_need_the_wider_bound():
+    single, many = fair.slot_seconds(range(100, 115))
+    assert single > 1.5
+    assert 0.3 < many < 1
+
+
+def test_the_latency_of_a_newcomer():
+    assert 0.5 < fair.drr_latency(range(1_000, 1_030)) <= 1
+
+
+def test_the_work_of_a_decision_does_not_grow():
+    few = laws.operations(10, dispatches=500)
+    assert laws.operations(2_000, dispatches=500) < 1.5 * few
+
+
+def test_fractions_stay_exact():
+    queue = DRR(Fraction(1, 3), {"A": Fraction(1, 2)})
+    queue.put(Request("A", Fraction(1, 6), id="A1"))
+    queue.put(Request("A", Fraction(1, 6), id="A2"))
+    queue.put(Request("B", Fraction(1, 3), id="B1"))
+    assert served(queue) == "A1 B1 A2"
