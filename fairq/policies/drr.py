@@ -26,7 +26,7 @@ from typing import Any
 
 from fairq.policies.base import Eligible, check_number, show
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Gate, Member, TenantLines
+from fairq.policies.lines import Entry, Gate, Member, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
@@ -105,38 +105,75 @@ class DRR(Fair[_Tenant]):
         self.quantum = check_number("quantum", quantum, above=True)
         # The frontier: the latest place in the schedule that was served. The ring is cut before
         # ``_cut``, the tenant whose turn is on or next (None: the ring's end): who joins, joins there.
-        self._round = 0
-        self._place = 0
+        self._frontier: Rank = (0, 0, RING)
         self._queued = 0
         self._turn: _Tenant | None = None  # the last one served
         self._cut: _Tenant | None = None
+        self._lone: Entry | None = None  # all that waits, and not yet in the ring
         self._last: _Tenant | None = None
 
     def _new(self, name: str) -> _Tenant:
         return _Tenant(name, self)
 
+    def put(self, request: Request) -> None:
+        if self._lone is not None:
+            self._admit_lone()
+        waiting, arrival = self._waiting, request.arrival
+        if arrival is None or request in waiting or request in self._running:
+            super().put(request)
+            return
+        if arrival > self._latest:
+            self._latest = arrival
+        order = self._puts
+        self._puts = order + 1
+        if not waiting:
+            state = self._tenants.get(request.tenant)
+            if state is None or state.deficit == 0:
+                # Alone, its turn would come at once and leave no trace: the ring need not hear of it
+                # unless another comes first.
+                waiting[request] = self._lone = (arrival, order, request)
+                return
+        waiting[request] = self._enter(request, arrival, order)
+
+    def _admit_lone(self) -> None:
+        """Let the one who was alone join the ring."""
+        if self._lone is not None:
+            arrival, order, request = self._lone
+            self._lone = None
+            self._waiting[request] = self._enter(request, arrival, order)
+
     def get(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
+        lone = self._lone
+        if lone is not None:
+            if eligible is not None:
+                self._admit_lone()
+                return super().get(eligible, now)
+            self._lone = None
+            request = lone[2]
+            del self._waiting[request]
+            self._running[request] = request.cost
+            return request  # type: ignore[no-any-return]
         # The plain ring at full speed: nobody is held or late and the tenant has one key. Everything
         # else, and every change of the books but the plain one, takes the general way below.
         state: _Tenant | None = self._pool.top() if eligible is None else None
         if state is None or state.line is None or state.line.ghosts:
             return super().get(eligible, now)
         queue, rank = state.line.queue, state.entry[0]
-        request: Request = queue[0][2]
+        request = queue[0][2]
         cost = request.cost
         if not state.open or state.deficit < cost:
             last = self._turn
-            if rank < (self._round, self._place) or state.owed or rank[2] != RING:
+            if rank < self._frontier or state.owed or rank[2] != RING:
                 return super().get(eligible, now)
             if state.open and last is not state:
                 return super().get(eligible, now)
             if last is not state and last is not None and last.open:
-                if last.owed or last.ahead <= self._round or last.line is None:
+                if last.owed or last.ahead <= self._frontier[0] or last.line is None:
                     return super().get(eligible, now)
                 last.open = False
             visits = rank[0] - state.ahead + 1
             state.deficit += state.gain if visits == 1 else visits * state.gain
-            self._round, self._place, _ = state.turn = rank
+            self._frontier = state.turn = rank
             self._cut, state.ahead, state.open = state, rank[0] + 1, True
         elif state is not self._turn:
             return super().get(eligible, now)
@@ -149,16 +186,33 @@ class DRR(Fair[_Tenant]):
         if not queue:
             self._pool.take(state)
             self._emptied(state)
-            return request
+            return request  # type: ignore[no-any-return]
         cost = queue[0][2].cost
         if deficit < cost:
             visits = 1 if cost - deficit <= state.gain else self._visits(state, cost)
             self._pool.put(state, (state.ahead + visits - 1, state.place, RING))
-        return request
+        return request  # type: ignore[no-any-return]
+
+    def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
+        self._admit_lone()
+        return super()._choose(gate, now)
+
+    def cancel(self, request: Request) -> bool:
+        self._admit_lone()
+        return super().cancel(request)
+
+    def waiting(self, tenant: str) -> int:
+        self._admit_lone()
+        return super().waiting(tenant)
+
+    def _true_up(self, request: Request, difference: Number) -> None:
+        self._admit_lone()
+        super()._true_up(request, difference)
 
     # -- the schedule ---------------------------------------------------------------------------
 
     def set_weight(self, tenant: str, weight: Number) -> None:
+        self._admit_lone()
         super().set_weight(tenant, weight)
         state = self._tenants.get(tenant)
         if state is not None:
@@ -171,7 +225,7 @@ class DRR(Fair[_Tenant]):
         if state.open and state.deficit >= cost:
             return state.turn
         visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
-        if state.owed or state.ahead <= self._round:
+        if state.owed or state.ahead <= self._frontier[0]:
             owed = self._owed(state) if state.open else state.owed
             if visits <= owed:
                 return state.back
@@ -197,7 +251,8 @@ class DRR(Fair[_Tenant]):
 
     def _passed(self, state: _Tenant) -> int:
         """The last round in which the frontier has passed a tenant's place."""
-        return self._round if state.place <= self._place else self._round - 1
+        round_, place, _ = self._frontier
+        return round_ if state.place <= place else round_ - 1
 
     def _floor(self, state: _Tenant) -> Any:
         line = state.line
@@ -221,7 +276,7 @@ class DRR(Fair[_Tenant]):
         if state.owed or state.ahead <= self._passed(state):
             # Should the visit end here, the next owed one queues behind all that queue now.
             self._queued += 1
-            state.back = (self._round, self._place, self._queued)
+            state.back = (*self._frontier[:2], self._queued)
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         if state.open:
@@ -229,8 +284,8 @@ class DRR(Fair[_Tenant]):
         turn, visits = self._when(state, cost), self._visits(state, cost)
         state.deficit += visits * state.gain
         state.turn, state.open = turn, True
-        if turn[2] == RING and (turn[0], turn[1]) > (self._round, self._place):
-            self._round, self._place, self._cut = turn[0], turn[1], state
+        if turn[2] == RING and turn > self._frontier:
+            self._frontier, self._cut = turn, state
             state.owed, state.ahead = 0, turn[0] + 1
             return
         # A late visit. The bank holds those missed meanwhile, and was full of them before this one.
@@ -243,7 +298,7 @@ class DRR(Fair[_Tenant]):
         """Another tenant is served: the last one's visit ends, unless it is held with credit left."""
         head = last.head(gate) or last.head()
         if head is not None and last.deficit < head.cost:
-            late = last.owed or last.ahead <= self._round
+            late = last.owed or last.ahead <= self._frontier[0]
             self._end_visit(last)
             if late or last.line is None:
                 self._pool.place(last, self._floor(last))
@@ -295,9 +350,10 @@ class DRR(Fair[_Tenant]):
         if before is not None:
             before.after = state
         state.before, state.after, state.place = before, after, place
-        state.open, state.owed, state.ahead = False, 0, self._round + 1
+        round_ = self._frontier[0]
+        state.open, state.owed, state.ahead = False, 0, round_ + 1
         visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
-        return self._round + visits, place, RING
+        return round_ + visits, place, RING
 
     def _emptied(self, state: _Tenant) -> None:
         before, after = state.before, state.after
@@ -325,11 +381,12 @@ class DRR(Fair[_Tenant]):
             state = state.before
         ring.reverse()
         assert self._cut is not None
-        turn_is_on = self._cut.place == self._place
+        turn_is_on = self._cut.place == self._frontier[1]
         for number, state in enumerate(ring):
             state.place = number * GAP
         before = self._cut.before
-        self._place = self._cut.place if turn_is_on else -1 if before is None else before.place
+        place = self._cut.place if turn_is_on else -1 if before is None else before.place
+        self._frontier = (self._frontier[0], place, RING)
         for state in ring:
             if state.entry is not None:
                 self._pool.place(state, self._floor(state))
@@ -355,6 +412,7 @@ class DRR(Fair[_Tenant]):
         visit, ``due``: the round in which it sends its head (``None`` when nothing waits), ``place``:
         its place among those waiting, in the order of their next useful visits.
         """
+        self._admit_lone()
         waiting = [s for s in self._tenants.values() if s.waiting]
         ranks = {s.name: s.rank(None) for s in waiting}
         order = sorted(ranks, key=ranks.__getitem__)

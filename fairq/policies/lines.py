@@ -416,18 +416,11 @@ class TenantLines(Member):
         self.line: Line | None = None  # its one line, maybe empty; None while it has several
         self._waiting = waiting
         self._cover_of = cover_of
-        self._lines: dict[str, Line] = {}
         self._pool: Pool | None = None  # its lines, while it has several
+        self._lines: dict[str, Line] | None = None  # the same by key
 
     def push(self, entry: Entry) -> None:
-        key = entry[-1].key
-        line = self._lines.get(key)
-        if line is None:
-            if self.line is not None:
-                self._part(self.line)
-            line = self._lines[key] = Line(key, self._waiting, self._cover_of(key))
-            if len(self._lines) == 1:
-                self._unite(line)
+        line = self._line_for(entry[-1].key)
         line.push(entry)
         self.waiting += 1
         if self._pool is not None:
@@ -435,19 +428,33 @@ class TenantLines(Member):
 
     def pop(self, request: Request) -> None:
         """Take away the head of a key, which was handed out."""
-        line = self._lines[request.key]
+        line = self._line_for(request.key)
         line.pop()
         self._settle(line)
 
     def ghost(self, request: Request) -> None:
         """A waiting request of this tenant was cancelled."""
-        line = self._lines[request.key]
+        line = self._line_for(request.key)
         line.ghost()
         self._settle(line)
 
+    def _line_for(self, key: str) -> Line:
+        line = self.line
+        if line is not None and line.key == key:
+            return line
+        if line is not None and line.queue:
+            self._part(line)
+        if self._lines is None:
+            self.line = line = Line(key, self._waiting, self._cover_of(key))
+            self.cover = line.cover
+            return line
+        if key not in self._lines:
+            self._lines[key] = Line(key, self._waiting, self._cover_of(key))
+        return self._lines[key]
+
     def _settle(self, line: Line) -> None:
         self.waiting -= 1
-        if self._pool is None:
+        if self._pool is None or self._lines is None:
             return
         if line.queue:
             self._pool.place(line, line.queue[0][:-1])
@@ -457,17 +464,13 @@ class TenantLines(Member):
         if len(self._lines) == 1:
             (last,) = self._lines.values()
             self._pool.remove(last)
-            self._unite(last)
-
-    def _unite(self, line: Line) -> None:
-        self._pool, self.line, self.exact, self.cover = None, line, True, line.cover
+            self._pool, self._lines = None, None
+            self.line, self.exact, self.cover = last, True, last.cover
 
     def _part(self, line: Line) -> None:
-        """It has a second key: which of them goes depends on who may run."""
-        if not line.queue:
-            del self._lines[line.key]
-            return
-        self._pool, self.line, self.exact, self.cover = Pool(), None, False, ()
+        """It gets a second key: which of them goes depends on who may run."""
+        self._pool, self._lines = Pool(), {line.key: line}
+        self.line, self.exact, self.cover = None, False, ()
         self._pool.place(line, line.queue[0][:-1])
 
     def head(self, gate: Gate | None = None) -> Request | None:
