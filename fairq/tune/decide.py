@@ -360,11 +360,13 @@ def _payers(
 
 
 def _front(x: Any, y: Any) -> list[bool]:
-    """Which points no other one beats: at least as small in both, smaller in one."""
-    return [
-        bool(np.isfinite(a) and not np.any((x <= a) & (y <= b) & ((x < a) | (y < b))))
-        for a, b in zip(x, y, strict=True)
-    ]
+    """Which points no other one beats: at least as small in both, smaller in one; of equals the first."""
+    front = []
+    for i, (a, b) in enumerate(zip(x, y, strict=True)):
+        beaten = (x <= a) & (y <= b) & ((x < a) | (y < b))
+        beaten[:i] |= (x[:i] == a) & (y[:i] == b)
+        front.append(bool(np.isfinite(a) and not beaten.any()))
+    return front
 
 
 def _choose(tried: Sequence[Setting], table: pd.DataFrame) -> Setting | None:

@@ -79,11 +79,16 @@ def fitted_tenants(trace: Trace, users: int = 1, sizes: str = "empirical") -> tu
             data["weight"] = found.weight
         if len(keys[name]) > 1:
             data["keys"] = len(keys[name]) if users > 1 else list(keys[name])
-        data["arrivals"] = {"kind": "gamma", "rate_per_s": found.rate_per_s, "cv": found.cv}
+        data["arrivals"] = {"kind": "gamma", "rate_per_s": _short(found.rate_per_s), "cv": _short(found.cv)}
         data["prompt_tokens"] = _sizes(found.prompt_tokens, sizes)
         data["output_tokens"] = _sizes(found.output_tokens, sizes, least=1)
         tenants[name] = data
     return tenants, _seconds(trace)
+
+
+def _short(value: float) -> float:
+    """Six figures: nobody wants to read more in a file."""
+    return float(f"{value:.6g}")
 
 
 def _seconds(trace: Trace) -> float:
@@ -107,6 +112,6 @@ def _sizes(values: NDArray[np.int64], kind: str, least: int = 0) -> Any:
     if kind == "lognormal" and mean > 0:
         # The lognormal of this mean and coefficient of variation.
         sigma = sqrt(log(1 + (spread / mean) ** 2))
-        return {"kind": "lognormal", "median": mean * exp(-(sigma**2) / 2), "sigma": sigma}
+        return {"kind": "lognormal", "median": _short(mean * exp(-(sigma**2) / 2)), "sigma": _short(sigma)}
     parts = np.array_split(np.sort(values), min(SLICES, len(values)))
     return {"kind": "empirical", "values": [round(float(part.mean()), 1) for part in parts]}

@@ -81,6 +81,18 @@ class Log:
     account: Account
     served: pd.DataFrame | None = None
 
+    def in_service(self) -> pd.DataFrame | None:
+        """``served`` where every row says when service began: its start, or else its first token.
+
+        None where the log says neither. For a capacity card (``fairq.capacity.from_served``).
+        """
+        if self.served is None:
+            return None
+        began = self.served["start"].fillna(self.served["first_token"])
+        table = self.served.assign(start=began)[began.notna()]
+        usable = (table["start"] >= table["arrival"]) & (table["start"] <= table["finish"])
+        return pd.DataFrame(table[usable].reset_index(drop=True)) if usable.any() else None
+
 
 def read_log(
     path: str | PathLike[str],

@@ -1,0 +1,205 @@
+"""``fairq log``: what is in a log, the log in one form (to share), the log as a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairq.files import InputError, write_whole
+
+if TYPE_CHECKING:
+    from fairq.scenario import Scenario
+    from fairq.workload.readers import Log
+
+log = typer.Typer(no_args_is_help=True, help="Request logs: look, convert (and hide names), fit a model.")
+
+File = Annotated[str, typer.Argument(help="A log: CSV, JSONL, JSON or Parquet; or a fetched trace's name.")]
+Arrival = Annotated[str | None, typer.Option(help="Column of the arrival time.")]
+Prompt = Annotated[str | None, typer.Option(help="Column of prompt tokens.")]
+Output = Annotated[str | None, typer.Option(help="Column of output tokens.")]
+Tenant = Annotated[str | None, typer.Option(help="Column of the tenant.")]
+Tenants = Annotated[int | None, typer.Option(help="Draw that many tenants instead.")]
+Key = Annotated[str | None, typer.Option(help="Column of the API key.")]
+Unit = Annotated[str | None, typer.Option(help="s, ms, us, ns or iso.")]
+FormName = Annotated[
+    str | None, typer.Option(help="Its kind, where it is not recognised (`fairq log forms`).")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(log, name="log")
+
+
+@log.command("forms")
+def forms() -> None:
+    """The kinds of log that are recognised, and their columns."""
+    from fairq.workload.readers import FORMS
+
+    for form in FORMS.values():
+        typer.echo(f"{form.name}\n  {form.source}")
+        for field in ("arrival", "prompt_tokens", "output_tokens", "tenant", "key", "first_token", "finish"):
+            names = getattr(form, field)
+            if names:
+                typer.echo(f"  {field}: {' or '.join(names)}")
+
+
+@log.command("show")
+def show(
+    file: File,
+    arrival: Arrival = None,
+    prompt_tokens: Prompt = None,
+    output_tokens: Output = None,
+    tenant: Tenant = None,
+    tenants: Tenants = None,
+    key: Key = None,
+    time_unit: Unit = None,
+    form: FormName = None,
+    skip_bad: SkipBad = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """What was read, dropped and skipped, and who asks: rate, burstiness (CV) and sizes per tenant."""
+    from fairq.commands._tables import number
+    from fairq.workload.fit import fit
+
+    scenario = _open(file, locals())
+    read = scenario.read()
+    fits = fit(read.trace)
+    if as_json:
+        document = read.account.as_dict() | {
+            "by_tenant": {
+                name: {
+                    "requests": each.requests,
+                    "rate_per_s": each.rate_per_s,
+                    "cv": each.cv,
+                    "prompt_tokens_mean": float(each.prompt_tokens.mean()),
+                    "output_tokens_mean": float(each.output_tokens.mean()),
+                }
+                for name, each in fits.items()
+            }
+        }
+        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        return
+    for line in read.account.lines():
+        typer.echo(line)
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for heading in ("tenant", "requests", "per s", "CV of gaps", "prompt mean", "output mean"):
+        table.add_column(heading, justify="left" if heading == "tenant" else "right")
+    largest = sorted(fits, key=lambda name: -fits[name].requests)
+    for name in largest[:30]:
+        each = fits[name]
+        sizes = (float(each.prompt_tokens.mean()), float(each.output_tokens.mean()))
+        cells = [number(each.rate_per_s), number(each.cv), *map(number, sizes)]
+        table.add_row(Text(name), f"{each.requests:,}", *cells)
+    console = Console()
+    (console if console.is_terminal else Console(width=110)).print(table)
+    if len(largest) > 30:
+        typer.echo(f"and {len(largest) - 30} more tenants (--json has all)")
+
+
+@log.command("convert")
+def convert(
+    file: File,
+    out: Annotated[Path, typer.Option(help="The CSV file to write.")],
+    hash_keys: Annotated[
+        bool, typer.Option("--hash-keys", help="Replace names of tenants and keys, so that it can be shared.")
+    ] = False,
+    secret: Annotated[
+        str | None, typer.Option(help="Hash under this text (default: a random one that nobody keeps).")
+    ] = None,
+    arrival: Arrival = None,
+    prompt_tokens: Prompt = None,
+    output_tokens: Output = None,
+    tenant: Tenant = None,
+    tenants: Tenants = None,
+    key: Key = None,
+    time_unit: Unit = None,
+    form: FormName = None,
+    skip_bad: SkipBad = False,
+) -> None:
+    """Write the log in the plain form that every command reads: seconds from the first arrival, tokens, who."""
+    if secret is not None and not hash_keys:
+        raise InputError("--secret needs --hash-keys")
+    options = locals() | {"hash_keys": (secret or token_hex(16)) if hash_keys else None}
+    read = _open(file, options).read()
+    try:
+        path = write_whole(out, converted(read))
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written: {error.strerror}") from None
+    for line in read.account.lines()[1:]:
+        typer.echo(line, err=True)
+    typer.echo(path)
+
+
+@log.command("fit")
+def fit_model(
+    file: File,
+    out: Annotated[Path, typer.Option(help="The scenario file to write.")],
+    users: Annotated[int, typer.Option(min=1, help="So many of every user.")] = 1,
+    sizes: Annotated[str, typer.Option(help="empirical (the log's own) or lognormal.")] = "empirical",
+    arrival: Arrival = None,
+    prompt_tokens: Prompt = None,
+    output_tokens: Output = None,
+    tenant: Tenant = None,
+    tenants: Tenants = None,
+    key: Key = None,
+    time_unit: Unit = None,
+    form: FormName = None,
+    skip_bad: SkipBad = False,
+) -> None:
+    """Write a scenario with the log's tenants as a model: rate, CV and sizes of each; `fairq run` runs it."""
+    if sizes not in ("empirical", "lognormal"):
+        raise InputError(f"--sizes must be empirical or lognormal, got {sizes!r}")
+    scenario = _open(file, locals()).fitted(users, sizes)
+    try:
+        typer.echo(scenario.dump(out))
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written: {error.strerror}") from None
+
+
+COLUMNS = (
+    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key", "time_unit", "form"),
+    *("skip_bad", "hash_keys"),
+)
+
+
+def _open(file: str, options: dict[str, Any]) -> Scenario:
+    from fairq.commands.run import open_scenario
+
+    given = {name: options.get(name) for name in COLUMNS}
+    given["skip_bad"] = given["skip_bad"] or None
+    scenario = open_scenario(file, given)
+    if scenario.log is None:
+        raise InputError(f"{file}: is a scenario without a log")
+    return scenario
+
+
+def converted(read: Log) -> str:
+    """A log as CSV text in the form "vtc arena"; what became of the requests is in it where it is known."""
+    import pandas as pd
+
+    trace = read.trace
+    table = pd.DataFrame(
+        {
+            "arrived_s": trace.arrivals,
+            "tenant": trace.tenants,
+            "key": trace.tenants if trace.keys is None else trace.keys,
+            "input_tokens": trace.prompt_tokens,
+            "output_tokens": trace.output_tokens,
+        }
+    )
+    served = read.served
+    if served is not None and len(served) == len(table):
+        if served["start"].notna().all():
+            table["start_s"] = served["start"]
+        table["first_token_s"] = served["first_token"] - served["arrival"]
+        table["latency_s"] = served["finish"] - served["arrival"]
+    return table.to_csv(index=False, lineterminator="\n", float_format="%.9g")

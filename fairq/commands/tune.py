@@ -1,0 +1,237 @@
+"""``fairq tune``: from a log or scenario and a promise to a setting, its price, and how to type it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairq.files import InputError
+
+if TYPE_CHECKING:
+    from fairq.scenario import Scenario
+    from fairq.tune import Tuning
+
+JOURNAL = "journal.jsonl"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("tune")(tune)
+
+
+def tune(
+    file: Annotated[str, typer.Argument(help="A log, a scenario file, or a shipped scenario (noisy_burst).")],
+    target: Annotated[
+        list[str],
+        typer.Option(help='The promise: "chat p99 ttft < 2 s" (who: a group or tenant, all, each).'),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the report, the policy file and the journal.")] = Path(
+        "tuned"
+    ),
+    today: Annotated[
+        str | None, typer.Option(help="The policy in use (a name in the file; default: its first).")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--try", help="Only these: as written, fifo, caps, ageing, shares, weights, …"),
+    ] = None,
+    replications: Annotated[int | None, typer.Option(help="Independent runs (default 10; a log: 1).")] = None,
+    fit: Annotated[bool, typer.Option("--fit", help="A log: tune on a model fitted to it.")] = False,
+    users: Annotated[int, typer.Option(min=1, help="With --fit: so many of every user.")] = 1,
+    load: Annotated[float, typer.Option(help="Times the steady demand.")] = 1.0,
+    burst: Annotated[float, typer.Option(help="Times the size of bursts.")] = 1.0,
+    slots: Annotated[
+        int | None, typer.Option(help="Slots of the engine (default: the file's, or 8).")
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field: engine.slots=4.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes (default: one per core).")] = None,
+    backend: Annotated[str | None, typer.Option(help="dask://HOST:PORT for more than one machine.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an earlier call was stopped.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    arrival: Annotated[str | None, typer.Option(help="Log: column of the arrival time.")] = None,
+    prompt_tokens: Annotated[str | None, typer.Option(help="Log: column of prompt tokens.")] = None,
+    output_tokens: Annotated[str | None, typer.Option(help="Log: column of output tokens.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Log: column of the tenant.")] = None,
+    tenants: Annotated[int | None, typer.Option(help="Log: draw that many tenants instead.")] = None,
+    key: Annotated[str | None, typer.Option(help="Log: column of the API key.")] = None,
+    time_unit: Annotated[str | None, typer.Option(help="Log: s, ms, us, ns or iso.")] = None,
+    form: Annotated[str | None, typer.Option(help="Log: its kind, where it is not recognised.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Log: leave out and count bad rows.")] = False,
+    hash_keys: Annotated[
+        str | None, typer.Option(metavar="SECRET", help="Log: names as keyed hashes under this text.")
+    ] = None,
+) -> None:
+    """Find the setting that keeps a promise at the lowest price to the others."""
+    from fairq.commands.run import open_scenario, tell_lost
+    from fairq.scenario.yaml_files import parse_yaml
+    from fairq.sweep import SweepError
+    from fairq.tune import FAMILIES
+    from fairq.tune import tune as find
+
+    columns: dict[str, Any] = {
+        "arrival": arrival,
+        "prompt_tokens": prompt_tokens,
+        "output_tokens": output_tokens,
+        "tenant": tenant,
+        "tenants": tenants,
+        "key": key,
+        "time_unit": time_unit,
+        "form": form,
+        "skip_bad": skip_bad or None,
+        "hash_keys": hash_keys,
+    }
+    scenario = open_scenario(file, columns)
+    tell_lost(scenario)
+    scenario = _as_served(scenario, [*(changes or []), *([] if slots is None else ["engine.slots"])])
+    for change in [*(changes or []), *([] if slots is None else [f"engine.slots={slots}"])]:
+        field, equals, text = change.partition("=")
+        if not equals:
+            raise InputError(f"--set must be PATH=VALUE, got {change!r}")
+        scenario = scenario.with_({field: parse_yaml(text, f"--set {field}")})
+    scenario = scenario.with_(load=load, burst=burst)
+    if users > 1 and not fit:
+        raise InputError(f"--users needs --fit (a replay has the users it has), got {users}")
+    if fit:
+        scenario = scenario.fitted(users)
+    journal = out / JOURNAL
+    try:
+        with _progress() as progress:
+            made = find(
+                scenario,
+                target,
+                today=today,
+                families=only or FAMILIES,
+                replications=replications,
+                jobs=jobs,
+                backend=backend,
+                journal=journal,
+                resume=resume,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        typer.echo(
+            f"fairq: stopped; what is done is in {journal}: the same call with --resume goes on", err=True
+        )
+        raise typer.Exit(130) from None
+    except SweepError as error:
+        typer.echo(f"fairq: {error}; the same call with --resume goes on", err=True)
+        raise typer.Exit(1) from None
+    try:
+        paths = made.save(out)
+        scenario.dump(out / "scenario.yaml")
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written: {error.strerror}") from None
+    if as_json:
+        typer.echo(json.dumps(document(made), indent=1, ensure_ascii=False))
+    else:
+        _show(made)
+    for path in paths[:1] if not as_json else paths:
+        typer.echo(path, err=as_json)
+
+
+def _as_served(scenario: Scenario, changes: list[str]) -> Scenario:
+    """A log's own engine, unless somebody says which it is; says so (on stderr)."""
+    if scenario.log is None or any(change.startswith("engine") for change in changes):
+        return scenario
+    if "engine" in scenario.spec.model_fields_set:
+        return scenario
+    from fairq.tune.engine import engine_of
+
+    seen = engine_of(scenario.read())
+    if seen is None:
+        spec: Any = scenario.engine_spec
+        typer.echo(
+            f"fairq: the log does not say what served it; assumed: {spec.slots} slots of"
+            f" {spec.decode_tokens_per_s:g} tokens/s (--slots, --set engine.decode_tokens_per_s=…)",
+            err=True,
+        )
+        return scenario
+    typer.echo(f"fairq: {seen.words}", err=True)
+    return scenario.with_({"engine": seen.data})
+
+
+def document(made: Tuning) -> dict[str, Any]:
+    """A tuning as plain data."""
+    from fairq.tune.report import hows
+    from fairq.tune.words import records
+
+    return {
+        "scenario": made.scenario.name,
+        "targets": [str(target) for target in made.targets],
+        "verdict": made.lines(),
+        "meets": made.chosen is not None,
+        "setting": made.best.name,
+        "policy": dict(made.best.policy),
+        "engine": dict(made.best.engine),
+        "runs": made.runs,
+        "requests": made.requests,
+        "settings": [_plain(row) for row in records(made.table)],
+        "payers": [_plain(row) for row in records(made.payers) if row["setting"] == made.best.name],
+        "capacity": [vars(each) for each in made.capacity],
+        "how_to_type_it": [vars(each) for each in hows(made)],
+    }
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    # JSON has no NaN and no infinity.
+    made = {name: cell.item() if hasattr(cell, "item") else cell for name, cell in row.items()}
+    return {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in made.items()}
+
+
+def _show(made: Tuning) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from fairq.tune.words import price, records, value
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)
+    first, *rest = made.lines()
+    console.print(Text(first, style="bold"))
+    for line in rest:
+        console.print(Text(line))
+    table = Table()
+    for heading in ("setting", *(str(t) for t in made.targets[:1]), "verdict", "price"):
+        table.add_column(heading, justify="left" if heading == "setting" else "right")
+    shown = made.table[
+        made.table["front"] | made.table["setting"].isin([made.best.name, made.today.name])
+    ].sort_values("of_target")
+    for row in records(shown):
+        style = "bold" if row["setting"] == made.best.name else ""
+        table.add_row(Text(row["setting"]), value(row), row["verdict"], price(row), style=style)
+    console.print(table)
+    console.print(
+        Text("Shown: the settings that no other beats in both, and today's. Price: the others' worst mean"),
+        style="dim",
+    )
+    console.print(
+        Text("latency, times today's. The report has all, the policy file, and how to type it."), style="dim"
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(what: str, done: int, of: int) -> None:
+            bar.update(task, description=escape(what), completed=done, total=of)
+
+        yield tell

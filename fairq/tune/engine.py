@@ -1,0 +1,49 @@
+"""The engine a log was served by, as far as the log tells: slots and speeds, for a replay of the same box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairq.capacity import from_served
+from fairq.workload.readers import Log
+
+
+@dataclass(frozen=True)
+class SeenEngine:
+    """``data``: an ``engine:`` entry of a scenario; ``words``: how it was found."""
+
+    data: dict[str, Any]
+    words: str
+
+
+def engine_of(log: Log) -> SeenEngine | None:
+    """Slots as many as ran at once, each with the speed a stream then had; None where the log does not say.
+
+    A log says it when its requests have a start or a first token, and an end. Where only the first token is
+    known, a request counts as in service from then on, which sees a somewhat smaller box.
+    """
+    served = log.in_service()
+    if served is None or served.empty:
+        return None
+    try:
+        card = from_served(served, source=log.account.source)
+    except ValueError:
+        return None
+    row = card.at(card.max_streams)
+    prompt = card.shape.prompt_tokens if card.shape is not None else 0.0
+    if not row.time_per_output_token_s > 0:
+        return None
+    prefill = prompt / row.first_token_s if row.first_token_s > 0 and prompt > 0 else 8000.0
+    data = {
+        "kind": "slots",
+        "slots": card.max_streams,
+        "prefill_tokens_per_s": float(f"{prefill:.4g}"),
+        "decode_tokens_per_s": float(f"{1 / row.time_per_output_token_s:.4g}"),
+    }
+    words = (
+        f"engine as the log shows it: {card.max_streams} at once, {data['decode_tokens_per_s']:g} tokens/s"
+        f" each (time per output token {1000 * row.time_per_output_token_s:.1f} ms), prompts at"
+        f" {data['prefill_tokens_per_s']:,.0f} tokens/s"
+    )
+    return SeenEngine(data, words)
