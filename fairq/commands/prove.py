@@ -21,7 +21,8 @@ def register(app: typer.Typer) -> None:
 
 def prove(
     part: Annotated[
-        list[str] | None, typer.Option(help="Only this part: fair, caps, agree, laws, waits (repeat).")
+        list[str] | None,
+        typer.Option(help="Only fair, caps, agree, others, laws or waits (repeat for more)."),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes (default: one per processor).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,

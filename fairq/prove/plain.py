@@ -103,83 +103,131 @@ class PlainAccumulating(Plain):
         return -(now - wait[0]) * self.rates[wait[2].priority]
 
 
-class PlainVTC(Plain):
-    """Least counter first; a tenant that joins is lifted to the least waiting, or to the last emptied."""
+class PlainCounting(Plain):
+    """The least counter first; idle time earns nothing, and being held back earns four requests at most.
+
+    A tenant that a ``get`` passes over, because it may not run, lags: its low counter is no level to which
+    others are lifted, but to those who stand under the same group cap (``groups``: sets of keys).
+    """
 
     def __init__(self, weights: Mapping[str, Any]) -> None:
         super().__init__()
         self.weights = dict(weights)
         self.counters: dict[str, Any] = {}
-        self.emptied: str | None = None
+        self.lagging: set[str] = set()
+        self.groups: list[set[str]] = []
 
-    def charge(self, tenant: str, cost: Any) -> None:
-        self.counters[tenant] = self.counters.get(tenant, 0) + _ratio(cost, self.weights.get(tenant, 1))
+    def level(self) -> Any:
+        """Where a tenant that joins starts."""
+        raise NotImplementedError
+
+    def per_weight(self, request: Any, cost: Any) -> Any:
+        return _ratio(cost, self.weights.get(request.tenant, 1))
+
+    def beside(self, tenant: str, keys: Iterable[str]) -> list[str]:
+        """The other tenants that lag with a request under a group cap that one of these keys is under."""
+        shared = [group for group in self.groups if any(key in group for key in keys)]
+        found = {w[2].tenant for w in self.waits if any(w[2].key in group for group in shared)}
+        return [other for other in found if other in self.lagging and other != tenant]
 
     def joins(self, request: Any) -> None:
         tenant = request.tenant
         if self.of(tenant):
             return
-        own = self.counters.get(tenant, 0)
-        waiting = [self.counters[w[2].tenant] for w in self.waits]
-        if waiting:
-            self.counters[tenant] = max(own, min(waiting))
-        elif self.emptied is not None:
-            self.counters[tenant] = max(own, self.counters[self.emptied])
-        else:
-            self.counters[tenant] = own
+        level = self.level()
+        start = min([level] + [self.counters[other] for other in self.beside(tenant, [request.key])])
+        self.counters[tenant] = max(self.counters.get(tenant, 0), start)
+        if self.counters[tenant] < level:
+            self.lagging.add(tenant)
 
     def rank(self, wait: Any, now: Any) -> Any:
         return self.counters[wait[2].tenant]
 
     def serve(self, request: Any) -> None:
-        self.charge(request.tenant, request.cost)
+        tenant, mine = request.tenant, self.counters[request.tenant]
+        self.lagging |= {w[2].tenant for w in self.waits if self.counters[w[2].tenant] < mine}
+        cost = self.per_weight(request, request.cost)
+        if tenant in self.lagging:
+            level = self.level()
+            if mine < level - 8 * cost:
+                forgiven = level - 4 * cost - mine
+                self.counters[tenant] += forgiven
+                for other in self.beside(tenant, [request.key] + [w[2].key for w in self.of(tenant)]):
+                    self.counters[other] = min(self.counters[other] + forgiven, level)
+                    self.catch_up(other)
+        else:
+            self.abreast(tenant)
+        self.counters[tenant] += cost
+        self.catch_up(tenant)
+
+    def abreast(self, tenant: str) -> None:
+        """One that does not lag is served."""
+
+    def catch_up(self, tenant: str) -> None:
+        if tenant in self.lagging and self.counters[tenant] >= self.level():
+            self.lagging.remove(tenant)
 
     def settle(self, request: Any, difference: Any) -> None:
-        self.charge(request.tenant, difference)
-
-    def after(self, request: Any) -> None:
-        if not self.of(request.tenant):
-            self.emptied = request.tenant
+        self.counters[request.tenant] += self.per_weight(request, difference)
+        if self.of(request.tenant):
+            self.catch_up(request.tenant)
 
     def set_weight(self, tenant: str, weight: Any) -> None:
         self.weights[tenant] = weight
 
 
-class PlainSFQ(Plain):
-    """Least start tag first: of each tenant's head, the finish tag before it or the virtual time."""
+class PlainVTC(PlainCounting):
+    """A tenant that joins is lifted to the least waiting, or to the one whose line emptied last."""
 
     def __init__(self, weights: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.weights = dict(weights)
-        self.tags: dict[str, Any] = {}  # start tag of the tenant's next request
+        super().__init__(weights)
+        self.emptied: str | None = None
+
+    def level(self) -> Any:
+        waiting = [self.counters[w[2].tenant] for w in self.waits if w[2].tenant not in self.lagging]
+        if waiting:
+            return min(waiting)
+        return 0 if self.emptied is None else self.counters[self.emptied]
+
+    def after(self, request: Any) -> None:
+        tenant = request.tenant
+        if not self.of(tenant):
+            if tenant not in self.lagging:
+                self.emptied = tenant
+            self.lagging.discard(tenant)
+
+
+class PlainSFQ(PlainCounting):
+    """A tenant's counter is the start tag of its head; one that joins starts at the virtual time."""
+
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        super().__init__(weights)
         self.virtual: Any = 0
         self.largest: Any = 0
         self.busy = 0
 
+    def level(self) -> Any:
+        return self.virtual
+
     def joins(self, request: Any) -> None:
         if not self.waits and not self.busy:
             self.virtual = max(self.virtual, self.largest)
-        if not self.of(request.tenant):
-            self.tags[request.tenant] = max(self.tags.get(request.tenant, 0), self.virtual)
+        super().joins(request)
 
-    def rank(self, wait: Any, now: Any) -> Any:
-        return self.tags[wait[2].tenant]
+    def abreast(self, tenant: str) -> None:
+        self.virtual = self.counters[tenant]
 
     def serve(self, request: Any) -> None:
-        tenant = request.tenant
-        self.virtual = self.tags[tenant]
-        self.tags[tenant] += _ratio(request.cost, self.weights.get(tenant, 1))
-        self.largest = max(self.largest, self.tags[tenant])
+        super().serve(request)
+        self.largest = max(self.largest, self.counters[request.tenant])
         self.busy += 1
 
-    def settle(self, request: Any, difference: Any) -> None:
-        self.tags[request.tenant] += _ratio(difference, self.weights.get(request.tenant, 1))
+    def after(self, request: Any) -> None:
+        if not self.of(request.tenant):
+            self.lagging.discard(request.tenant)
 
     def ended(self, request: Any) -> None:
         self.busy -= 1
-
-    def set_weight(self, tenant: str, weight: Any) -> None:
-        self.weights[tenant] = weight
 
 
 class PlainDRR(Plain):
@@ -253,6 +301,8 @@ def plain_serve(
     ``caps``: (keys, how many of them may run at once). ``true_cost`` is settled when a request ends.
     """
     limits = [(set(keys), limit) for keys, limit in caps]
+    if isinstance(policy, PlainCounting):
+        policy.groups = [keys for keys, _ in limits]
     coming = sorted(requests, key=lambda r: r.arrival)  # stable: input order settles ties
     running: list[tuple[Any, Any]] = []  # (finish, request), in order of dispatch
     served = {}
