@@ -29,6 +29,8 @@ class Job(Event):
     first_token: Number | None = None
     """Seconds; ``None``: the answer comes as a whole, at the finish."""
     preemptions: int = 0
+    cached_tokens: int = 0
+    """Leading tokens of the prompt that need not be computed."""
 
     # One is made per request: no environment, no list of callbacks.
     __init__ = object.__init__
@@ -68,3 +70,13 @@ class Engine(Protocol):
 
     def series(self) -> Mapping[str, Sequence[Any]] | None:
         """Columns of its own time series after a run (``t`` in seconds first), or ``None``."""
+
+
+class Choosy(Protocol):
+    """An engine that cannot take just any request: some part of it is full, or down."""
+
+    def accepts(self, key: str) -> bool:
+        """Whether a request that comes with this key may start now; the policy chooses among such keys."""
+
+    def on_room(self, look_again: Callable[[Number], None]) -> None:
+        """``look_again(now)`` is to be called when it accepts more although no job has finished."""

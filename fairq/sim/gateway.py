@@ -24,7 +24,7 @@ from fairq.policies.base import Policy
 from fairq.request import Number, Request
 from fairq.sim.clients import Clients
 from fairq.sim.clock import LAST, Clock
-from fairq.sim.engine import Engine, Job
+from fairq.sim.engine import Choosy, Engine, Job
 from fairq.sim.rows import Rows
 
 
@@ -53,7 +53,11 @@ def serve(
     done = policy.done
     put: Any = policy.put
     get: Any = policy.get
-    if policy.needs_now:
+    choosy: Choosy | None = engine if hasattr(engine, "accepts") else None  # type: ignore[assignment]
+    if choosy is not None:
+        accepts = choosy.accepts
+        get = lambda: policy.get(accepts, clock.now if policy.needs_now else None)  # noqa: E731
+    elif policy.needs_now:
         get = lambda: policy.get(now=clock.now)  # noqa: E731
 
     agenda: list[Any] = [*requests, _Never]  # who comes, by arrival; closed loops add to it
@@ -220,6 +224,8 @@ def serve(
             coming = agenda[came].arrival
 
     engine.attach(clock, finished, progress)
+    if choosy is not None:
+        choosy.on_room(wake_at)
     admit = engine.admit
     if clients is not None:
         put = receive

@@ -252,6 +252,23 @@ class BatchCore:
         return self._finish(stretch)
 
     @property
+    def demand(self) -> tuple[float, float, float] | None:
+        """Shares of its time in which the steps planned would use the memory's bandwidth, the arithmetic
+        units, and the GPU at all, had it the card to itself; ``None`` while no step is planned.
+        """
+        stretch = self._stretch
+        if stretch is None:
+            return None
+        profile = self.profile
+        prompt = sum(tokens for _, tokens in stretch.prefills)
+        step = stretch.first_ms + stretch.growth_ms * (stretch.steps - 1) / 2
+        in_step = self._decoding + len(stretch.prefills)
+        weights = profile.a_ms + profile.b_ms * in_step
+        context = step - profile.o_ms - max(weights, profile.p_ms * prompt)
+        compute = profile.p_ms * (prompt + self._decoding)
+        return (weights + context) / step, min(compute, step) / step, (step - profile.o_ms) / step
+
+    @property
     def planned(self) -> bool:
         """Whether the next step is decided: a sequence added now waits for the boundary after it."""
         return self._stretch is not None
@@ -352,19 +369,25 @@ class BatchCore:
             self.running[sequence] = None
             if sequence.scheduled is None:
                 sequence.scheduled = self.at
+            if sequence.cached:
+                # What it is given is there at once; at least the last token is computed, for its answer.
+                sequence.computed = min(sequence.cached, sequence.prompt - 1)
+                self._free -= self._blocks(sequence.computed)
+                self._context += sequence.computed
             chunk = min(_left(sequence), budget)
             prefills.append((sequence, chunk))
-            free -= self._blocks(chunk)
+            free -= self._blocks(sequence.computed + chunk)
             budget -= chunk
         return budget
 
     def _fits(self, sequence: Sequence, free: int, budget: int) -> bool:
         """Whether a waiting sequence may start with so many free blocks and tokens of the budget."""
         tokens = _left(sequence)
-        if not self.limits.chunked_prefill and tokens > budget:
+        cached = min(sequence.cached, sequence.prompt - 1)
+        if not self.limits.chunked_prefill and tokens - cached > budget:
             return False
         if self.limits.admission == "chunk":
-            tokens = min(tokens, budget)
+            tokens = min(tokens, cached + budget)
         if self._blocks(tokens) > free:
             return False
         return not self._by_peak or not self.running or self._peak_fits(sequence)

@@ -143,11 +143,28 @@ class BatchingEngine:
         """Take a job, which is in the engine's own queue from now on."""
         core = self._core
         prompt, output = _sizes(job.request)
-        core.add(Sequence(prompt, output, priority=job.request.priority, tag=job), float(job.start))
+        sequence = Sequence(
+            prompt, output, priority=job.request.priority, tag=job, cached=job.cached_tokens
+        )
+        core.add(sequence, float(job.start))
         if core.planned:
             self._arm()
         else:
             self._settle_after(core.at)
+
+    def halt(self) -> None:
+        """The process dies: nothing it holds will finish. (Its jobs are the caller's to send elsewhere.)"""
+        self._wake = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do."""
+        return self._core.idle
+
+    @property
+    def demand(self) -> tuple[float, float, float] | None:
+        """What it uses of the card, as shares of its time (``BatchCore.demand``)."""
+        return self._core.demand
 
     def series(self) -> Mapping[str, Several[Any]]:
         """``t`` (seconds), ``running``, ``waiting`` (in the engine's own queue), ``kv_pct`` (0 to 100)."""

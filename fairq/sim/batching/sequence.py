@@ -14,11 +14,14 @@ from fairq.request import Request
 class Sequence:
     """Prompt, output, and how far it is. Times in seconds, sizes in tokens.
 
+    ``cached``: leading tokens of its prompt that a prefix cache gives it; they take room and are not computed.
+
     A sequence that decodes advances by one token per step like all others, so its progress is not stored: it
     is ``tokens`` at the step counted ``since``, plus the steps since then.
     """
 
     __slots__ = (
+        "cached",
         "computed",
         "decoding",
         "finish",
@@ -35,13 +38,21 @@ class Sequence:
     )
 
     def __init__(
-        self, prompt: int, output: int, *, priority: Any = 0, order: int = 0, tag: Any = None
+        self,
+        prompt: int,
+        output: int,
+        *,
+        priority: Any = 0,
+        order: int = 0,
+        tag: Any = None,
+        cached: int = 0,
     ) -> None:
         self.prompt = prompt
         self.output = output
         self.priority = priority
         self.order = order
         self.tag = tag
+        self.cached = cached
         self.made = 0
         self.computed = 0
         self.since = 0
