@@ -116,6 +116,7 @@ class PlainCounting(Plain):
         self.counters: dict[str, Any] = {}
         self.lagging: set[str] = set()
         self.groups: list[set[str]] = []
+        self.largest_behind: Any = 0  # request of any that lagged, per weight
 
     def level(self) -> Any:
         """Where a tenant that joins starts."""
@@ -149,8 +150,9 @@ class PlainCounting(Plain):
         cost = self.per_weight(request, request.cost)
         if tenant in self.lagging:
             level = self.level()
-            if mine < level - 8 * cost:
-                forgiven = level - 4 * cost - mine
+            self.largest_behind = max(self.largest_behind, cost)
+            if mine < level - 8 * self.largest_behind:
+                forgiven = level - 4 * self.largest_behind - mine
                 self.counters[tenant] += forgiven
                 for other in self.beside(tenant, [request.key] + [w[2].key for w in self.of(tenant)]):
                     self.counters[other] = min(self.counters[other] + forgiven, level)
