@@ -10,12 +10,14 @@ Counters are exact where costs and weights are whole numbers or fractions.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 from fairq.policies.base import show
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Gate, TenantLines
+from fairq.policies.lift import Lift
+from fairq.policies.lines import Entry, Gate, Hold, TenantLines
 from fairq.request import Number, Request
 
 
@@ -32,12 +34,18 @@ def per_weight(cost: Number, weight: Number) -> Number:
 class Account(TenantLines):
     """A tenant's lines and its counter."""
 
-    __slots__ = ("_policy", "counter")
+    __slots__ = ("abreast", "counter", "lags")
 
     def __init__(self, name: str, policy: Counting) -> None:
         super().__init__(name, policy._waiting, policy._cover)
-        self._policy = policy
         self.counter: Number = 0  # tokens per weight
+        self.abreast = self.lags = False  # where it stands: see lift.py
+
+    def group_holds(self) -> Iterable[Hold]:
+        """The group caps that its waiting requests stand under."""
+        if self._lines is None:
+            return () if self.line is None else self.line.cover
+        return {hold for line in self._lines.values() for hold in line.cover}
 
     def rank(self, gate: Gate | None) -> Any:
         head = self.head(gate)
@@ -51,6 +59,10 @@ class Account(TenantLines):
 class Counting(Fair[Account]):
     """The least counter goes next."""
 
+    def __init__(self, weights: Mapping[str, Number] | None = None) -> None:
+        super().__init__(weights)
+        self._lift: Lift[Account] = Lift()
+
     def _new(self, name: str) -> Account:
         return Account(name, self)
 
@@ -61,15 +73,46 @@ class Counting(Fair[Account]):
             return state.counter, arrival, order
         return (state.counter, *state.earliest())
 
+    def _enter(self, request: Request, arrival: Number, order: int) -> Entry:
+        entry = super()._enter(request, arrival, order)
+        if self._lift.watching and (state := self._tenants[request.tenant]).lags:
+            self._lift.grouped(state)  # its key may be under another group cap
+        return entry
+
+    def _join(self, state: Account) -> None:
+        self._lift.joined(state, self._level())
+
     def _serve(self, state: Account, request: Request, gate: Gate | None) -> None:
-        state.counter += per_weight(request.cost, self.weight(state.name))
+        cost = per_weight(request.cost, self.weight(state.name))
+        self._lift.passing(state, gate, self._tenants.values())
+        if state.lags:
+            self._forgive(state, cost)
+        else:
+            self._served(state)
+        state.counter += cost
+        self._lift.moved(state, self._level())
+
+    def _served(self, state: Account) -> None:
+        """One that does not lag is about to be charged."""
+
+    def _forgive(self, state: Account, cost: Number) -> None:
+        """Limit what one that lags may catch up with; its companions keep their distance to it."""
+        level = self._level()
+        overdue = self._lift.overdue(state, level, cost)
+        if overdue:
+            state.counter += overdue
+            for other in self._lift.companions(state):
+                other.counter = min(other.counter + overdue, level)
+                self._lift.moved(other, level)
+                self._pool.place(other, self._floor(other))
 
     def _adjust(self, state: Account, difference: Number) -> None:
         state.counter += per_weight(difference, self.weight(state.name))
+        if state.waiting:
+            self._lift.moved(state, self._level())
 
-    @abstractmethod
-    def _join(self, state: Account) -> None:
-        """Lift a tenant whose line was empty, so that it brings no credit."""
+    def _emptied(self, state: Account) -> None:
+        self._lift.emptied(state)
 
     # -- forgetting -----------------------------------------------------------------------------
 

@@ -9,15 +9,15 @@ from typing import Any
 from fairq.policies.base import Policy, check_number, check_weights, show
 from fairq.policies.composite import Composite
 from fairq.policies.counters import per_weight
+from fairq.policies.lift import Lift
 from fairq.policies.lines import REFUSED, Gate, Hold, Member, Pool
-from fairq.policies.vtc import Lift
 from fairq.request import Number, Request
 
 
 class _Branch(Member):
     """A branch as a member of the pool: its rank is that of the request its policy would send next."""
 
-    __slots__ = ("_nested", "counter", "inner", "name", "waiting")
+    __slots__ = ("_nested", "abreast", "counter", "inner", "lags", "name", "waiting")
 
     def __init__(self, name: str, inner: Policy, nested: Nested) -> None:
         super().__init__()
@@ -25,6 +25,7 @@ class _Branch(Member):
         self.inner = inner
         self.counter: Number = 0  # tokens per weight
         self.waiting = 0
+        self.abreast = self.lags = False  # where it stands: see lift.py
         self.exact = False
         self._nested = nested
 
@@ -32,11 +33,14 @@ class _Branch(Member):
         head = self.inner.peek(gate, self._nested._now)
         return None if head is None else (self.counter, *self._nested._waiting[head][:-1])
 
+    def group_holds(self) -> Iterable[Hold]:
+        return ()
+
     def holds(self, gate: Gate) -> Iterable[Hold]:
         return (REFUSED,)  # what holds all of it back is the inner policy's affair: ask anew
 
 
-class Nested(Lift[_Branch], Composite):
+class Nested(Composite):
     """Fair shares among branches (organisations), and any policy among the tenants of each.
 
     Parameters
@@ -73,7 +77,7 @@ class Nested(Lift[_Branch], Composite):
         self._branch_of: dict[Policy, _Branch] = {}
         self._tenant_weights: dict[str, Number] = {}
         self._pool = Pool()
-        self._last: _Branch | None = None
+        self._lift: Lift[_Branch] = Lift(watching=True)  # an inner policy may hold its branch back unseen
         self._now: Number | None = None
 
     def weight(self, branch: str) -> Number:
@@ -114,9 +118,9 @@ class Nested(Lift[_Branch], Composite):
     def _enter(self, request: Request, arrival: Number, order: int) -> Any:
         entry = super()._enter(request, arrival, order)
         branch = self._branch_of[self._home[request]]
-        if not branch.waiting:
-            self._lift(branch)
         branch.waiting += 1
+        if branch.waiting == 1:
+            self._lift.joined(branch, self._level())
         self._place(branch)
         return entry
 
@@ -128,7 +132,10 @@ class Nested(Lift[_Branch], Composite):
     def _leave(self, request: Request, gate: Gate | None) -> None:
         super()._leave(request, gate)
         branch = self._branch_of[self._home[request]]
-        branch.counter += per_weight(request.cost, self.weight(branch.name))
+        cost = per_weight(request.cost, self.weight(branch.name))
+        self._lift.passing(branch, gate, ())
+        branch.counter += self._lift.overdue(branch, self._level(), cost) + cost
+        self._lift.moved(branch, self._level())
         self._shrink(branch)
 
     def _drop(self, request: Request) -> None:
@@ -141,6 +148,7 @@ class Nested(Lift[_Branch], Composite):
         branch = self._branch_of[self._home[request]]
         branch.counter += per_weight(difference, self.weight(branch.name))
         if branch.waiting:
+            self._lift.moved(branch, self._level())
             self._place(branch)
 
     def _shrink(self, branch: _Branch) -> None:
@@ -149,7 +157,10 @@ class Nested(Lift[_Branch], Composite):
             self._place(branch)
         else:
             self._pool.remove(branch)
-            self._last = branch
+            self._lift.emptied(branch)
+
+    def _level(self) -> Number:
+        return self._lift.level(self._pool)
 
     def _place(self, branch: _Branch) -> None:
         # No later than its next request, whichever that is.

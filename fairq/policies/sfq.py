@@ -23,6 +23,8 @@ class SFQ(Counting):
     ``cost / weight``. A tenant whose line was empty starts no earlier than the virtual time, which is the
     start tag of the request handed out last; once nothing waits and nothing runs, it is the largest finish
     tag given out. A tenant's counter is the start tag of its head. True-up moves the tags still to come.
+    One that its caps held back does not turn the virtual time back when it is served, and may catch up with
+    a few requests only (``lift.py``).
 
     Parameters
     ----------
@@ -44,12 +46,14 @@ class SFQ(Counting):
     def _join(self, state: Account) -> None:
         if not self._waiting and not self._running:  # the busy period has ended
             self._virtual = max(self._virtual, self._finish)
-        state.counter = max(state.counter, self._virtual)
+        super()._join(state)
 
     def _serve(self, state: Account, request: Request, gate: Gate | None) -> None:
-        self._virtual = state.counter
-        state.counter += per_weight(request.cost, self.weight(state.name))
+        super()._serve(state, request, gate)
         self._finish = max(self._finish, state.counter)
+
+    def _served(self, state: Account) -> None:
+        self._virtual = state.counter
 
     def _accounts(self) -> dict[str, dict[str, Any]]:
         """Per tenant: ``weight``; ``start``: the start tag of its next request; ``place`` among those

@@ -6,41 +6,11 @@ algorithm 2 (counters and lift), section 4.1 (bounds) and 4.3 (weights).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar
-
-from fairq.policies.counters import Account, Counting
-from fairq.policies.lines import Pool
+from fairq.policies.counters import Counting
 from fairq.request import Number
 
 
-class Counted(Protocol):
-    """Whoever has a counter."""
-
-    counter: Any
-
-
-C = TypeVar("C", bound=Counted)
-
-
-class Lift(Generic[C]):
-    """The lift: who comes back starts level with those who wait, so that an idle time earns nothing."""
-
-    _pool: Pool
-    _last: C | None
-    """The one whose line emptied last."""
-
-    def _level(self) -> Number:
-        least = self._pool.least()
-        if least is not None:
-            return least[0]
-        return 0 if self._last is None else self._last.counter
-
-    def _lift(self, state: C) -> None:
-        state.counter = max(state.counter, self._level())
-
-
-class VTC(Lift[Account], Counting):
+class VTC(Counting):
     """Shares in proportion to weights, by what each tenant was charged; exact for any cost.
 
     Parameters
@@ -59,16 +29,9 @@ class VTC(Lift[Account], Counting):
     where input is dearer than output, w_p > w_q, that is too small and ``2·(w_p·L_in + w_q·(M − L_in))``
     holds). Charged only at the end there is no bound but the number of slots.
 
-    Under caps a tenant that is held back falls behind the others for as long as its cap binds: that memory
-    is what keeps the weights among all who share a cap exact.
+    Under caps the weights hold among all whose caps do not bind, and among those who share a group cap. A
+    tenant that its caps held back may catch up with a few requests, not with what the cap denied it.
     """
 
-    def __init__(self, weights: Mapping[str, Number] | None = None) -> None:
-        super().__init__(weights)
-        self._last = None
-
-    def _join(self, state: Account) -> None:
-        self._lift(state)
-
-    def _emptied(self, state: Account) -> None:
-        self._last = state
+    def _level(self) -> Number:
+        return self._lift.level(self._pool)

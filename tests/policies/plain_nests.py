@@ -77,7 +77,7 @@ class PlainNested(Nest):
     def __init__(self, of, make, weights):
         super().__init__()
         self.of, self.make, self.weights = of, make, weights
-        self.branches, self.counters, self.emptied = {}, {}, None
+        self.branches, self.counters, self.emptied, self.lagging, self.most = {}, {}, None, set(), 0
 
     def inners(self):
         return list(self.branches.values())
@@ -91,34 +91,50 @@ class PlainNested(Nest):
     def waiting(self):
         return {self.of(wait[2]) for wait in self.waits}
 
+    def level(self):
+        """Where a branch that was empty starts: those that were passed over do not count."""
+        abreast = [self.counters[name] for name in self.waiting() - self.lagging]
+        if abreast:
+            return min(abreast)
+        return 0 if self.emptied is None else self.counters[self.emptied]
+
     def joins(self, request):
-        name, waiting = self.of(request), self.waiting()
-        if name in waiting:
-            return
-        others = [self.counters[other] for other in waiting]
-        if not others and self.emptied is not None:
-            others = [self.counters[self.emptied]]
-        if others:
-            self.counters[name] = max(self.counters[name], min(others))
+        name = self.of(request)
+        if name not in self.waiting():
+            self.counters[name] = max(self.counters[name], self.level())
 
     def rank(self, wait):
         return self.counters[self.of(wait[2])]
 
-    def charge(self, request, cost):
-        name = self.of(request)
+    def charge(self, name, cost):
         self.counters[name] += Fraction(cost) / self.weights.get(name, 1)
+        if name in self.lagging and self.counters[name] >= self.level():
+            self.lagging.remove(name)
 
     def serve(self, request):
-        self.charge(request, request.cost)
+        name = self.of(request)
+        self.lagging |= {other for other in self.waiting() if self.counters[other] < self.counters[name]}
+        if name in self.lagging:  # it may catch up with four of the largest requests
+            self.most = max(self.most, 4 * Fraction(request.cost) / self.weights.get(name, 1))
+            if self.counters[name] < self.level() - 2 * self.most:
+                self.counters[name] = self.level() - self.most
+        self.charge(name, request.cost)
         self.left(request)
 
     def left(self, request):
-        if self.of(request) not in self.waiting():
-            self.emptied = self.of(request)
+        name = self.of(request)
+        if name not in self.waiting():
+            if name not in self.lagging:
+                self.emptied = name
+            self.lagging.discard(name)
 
     def settle(self, request, difference):
         super().settle(request, difference)
-        self.charge(request, difference)
+        name = self.of(request)
+        if name in self.waiting():
+            self.charge(name, difference)
+        else:
+            self.counters[name] += Fraction(difference) / self.weights.get(name, 1)
 
 
 class Around:
@@ -153,6 +169,7 @@ class PlainSoftCaps(Around):
     def __init__(self, inner, caps):
         super().__init__(inner)
         self.caps = caps  # [keys, limit] each
+        share_groups(inner, [keys for keys, _ in caps if len(keys) > 1])
 
     def passes(self):
         def within(key):
@@ -168,6 +185,11 @@ class PlainFloors(Around):
     def __init__(self, inner, floors, slots):
         super().__init__(inner)
         self.floors, self.slots = floors, slots  # (keys, n) each
+        # who is in the same floors is held back together
+        kinds = {}
+        for key in [name + more for name in "abcd" for more in ("", "2")]:
+            kinds.setdefault(tuple(key in keys for keys, _ in floors), set()).add(key)
+        share_groups(inner, list(kinds.values()))
 
     def passes(self):
         def free(key):
@@ -177,3 +199,21 @@ class PlainFloors(Around):
             return self.slots - len(self.keys) > kept
 
         return [free]
+
+
+def share_groups(inner, groups):
+    """The plain counters inside are told whose caps are shared."""
+    if isinstance(inner, Around):
+        share_groups(inner.inner, groups)
+    elif isinstance(inner, PlainNested):
+        inner.make = lambda name, make=inner.make: told(make(name), groups)
+    elif isinstance(inner, Nest):
+        for each in inner.inners():
+            share_groups(each, groups)
+    elif hasattr(inner, "groups"):
+        inner.groups = inner.groups + groups
+
+
+def told(inner, groups):
+    share_groups(inner, groups)
+    return inner

@@ -1,0 +1,178 @@
+"""The lift: where a tenant that comes back starts, and how far one that is held back may fall behind.
+
+Counters of those who wait stay close together as long as the least always goes. Two things pull them apart:
+a tenant without waiting work, whose counter stands still, and one that a cap keeps from being served.
+
+* Who comes back is lifted to the *level*, the least counter among those who wait. Idle time earns nothing.
+* Who is passed over, because it may not run, *lags*. Its low counter is no level for others: else whoever
+  joined would start as far behind, and be served alone until it had caught up with a cap's history. Only a
+  newcomer under the same group cap starts level with it, for these two share what the cap lets through.
+* It may not save up more than ``BANKED`` of the largest requests (per weight): beyond twice that, the rest is
+  forgiven, and those who lag under the same group cap are moved along with it, so that their weights among
+  each other stay exact.
+
+While nobody is held back this is the lift of Sheng et al. (2024), algorithm 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Generic, Protocol, TypeVar
+
+from fairq.policies.lines import Gate, Hold, Pool
+from fairq.request import Number
+
+BANKED = 4
+"""How many of the largest requests one that was held back may catch up with."""
+
+
+class Counted(Protocol):
+    """A tenant, or a branch: what it was charged, in tokens per weight, and where it stands."""
+
+    counter: Any
+    waiting: int
+    abreast: bool  # it waits, and does not lag
+    lags: bool
+
+    def group_holds(self) -> Iterable[Hold]:
+        """The group caps that its waiting requests stand under."""
+
+
+C = TypeVar("C", bound=Counted)
+
+
+class _Abreast(Generic[C]):
+    """Members by counter. Entries go stale when a counter moves, and are dropped when met, or in bulk."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[Any, int, C]] = []
+        self._serial = 0
+        self._room = 64
+
+    def add(self, member: C) -> None:
+        self._serial += 1
+        heappush(self._entries, (member.counter, self._serial, member))
+        if len(self._entries) > self._room:
+            self._entries = [(m.counter, n, m) for n, m in enumerate(self.members())]
+            heapify(self._entries)
+            self._serial = len(self._entries)
+            self._room = 64 + 2 * len(self._entries)
+
+    def top(self) -> C | None:
+        """The member of the least counter."""
+        entries = self._entries
+        while entries and not self._alive(entries[0]):
+            heappop(entries)
+        return entries[0][2] if entries else None
+
+    def members(self) -> list[C]:
+        """All that are in it, each once."""
+        return list({id(entry[2]): entry[2] for entry in self._entries if self._alive(entry)}.values())
+
+    def _alive(self, entry: tuple[Any, int, C]) -> bool:
+        return bool(entry[2].abreast and entry[0] == entry[2].counter)
+
+
+class _Behind(_Abreast[C]):
+    """Those who lag under a group cap."""
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__()
+        self._hold = hold
+
+    def _alive(self, entry: tuple[Any, int, C]) -> bool:
+        member = entry[2]
+        return bool(member.lags and entry[0] == member.counter and self._hold in member.group_holds())
+
+
+class Lift(Generic[C]):
+    """Who lags, and the level of those who do not. Watches from the first gate on: before, nobody lags."""
+
+    def __init__(self, watching: bool = False) -> None:
+        self.watching = watching
+        self._abreast: _Abreast[C] = _Abreast()
+        self._behind: dict[Hold, _Behind[C]] = {}
+        self._last: C | None = None  # of those abreast, the one whose line emptied last
+        self._largest: Number = 0  # request of any that lagged, per weight
+
+    # -- what happened --------------------------------------------------------------------------
+
+    def passing(self, chosen: C, gate: Gate | None, members: Iterable[C]) -> None:
+        """``chosen`` is about to be charged: who stands before it was passed over, and lags."""
+        if not self.watching:
+            if gate is None:
+                return
+            self.watching = True
+            for member in members:
+                if member.waiting:
+                    self._stand(member)
+        while (passed := self._abreast.top()) is not None and passed.counter < chosen.counter:
+            passed.abreast, passed.lags = False, True
+            self.grouped(passed)
+
+    def moved(self, member: C, level: Number) -> None:
+        """The counter of one that waits has changed."""
+        if self.watching:
+            if member.lags and member.counter < level:
+                self.grouped(member)
+            else:
+                self._stand(member)
+
+    def emptied(self, member: C) -> None:
+        """Its line is empty."""
+        if not member.lags:
+            self._last = member
+        member.abreast = member.lags = False
+
+    def joined(self, member: C, level: Number) -> None:
+        """Its line was empty and now is not: lift it."""
+        start = level
+        if self._behind:
+            tops = [self._behind[hold].top() for hold in member.group_holds() if hold in self._behind]
+            start = min([level, *(top.counter for top in tops if top is not None)])
+        member.counter = max(member.counter, start)
+        member.lags = member.counter < level
+        self.moved(member, level)
+
+    def grouped(self, member: C) -> None:
+        """One lags, and has a place among those who lag under the same group caps."""
+        for hold in member.group_holds():
+            if hold not in self._behind:
+                self._behind[hold] = _Behind(hold)
+            self._behind[hold].add(member)
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def level(self, pool: Pool) -> Number:
+        """The least counter of those who wait and do not lag; when none does, that of the last of them whose
+        line emptied.
+        """
+        if self.watching:
+            top = self._abreast.top()
+            if top is not None:
+                return top.counter
+        elif (least := pool.least()) is not None:
+            return least[0]
+        return 0 if self._last is None else self._last.counter
+
+    def overdue(self, member: C, level: Number, request: Number) -> Number:
+        """What one that lags is forgiven when it is served; ``request``: its cost per weight."""
+        if not member.lags:
+            return 0
+        self._largest = max(self._largest, request)
+        keeps = level - BANKED * self._largest
+        return keeps - member.counter if member.counter < keeps - BANKED * self._largest else 0
+
+    def companions(self, member: C) -> Iterator[C]:
+        """The others who lag under a group cap that ``member`` is under, each once."""
+        seen = {id(member)}
+        for hold in member.group_holds():
+            for other in self._behind[hold].members() if hold in self._behind else ():
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    yield other
+
+    def _stand(self, member: C) -> None:
+        member.abreast, member.lags = True, False
+        self._abreast.add(member)
