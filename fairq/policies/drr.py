@@ -38,6 +38,9 @@ RING = 1 << 62
 GAP = 1 << 40
 """The room left between places in the ring, for those who join in the middle."""
 
+STEP = 1 << 24
+"""How far behind its neighbour one joins, while there is room."""
+
 Rank = tuple[int, ...]
 """When a visit takes place: (round, place in the ring, ``RING`` or a number in the queue of the owed)."""
 
@@ -345,7 +348,7 @@ class DRR(Fair[_Tenant]):
             if room < 2:
                 self._spread()
                 room = GAP
-            place = after.place - room + min(room // 2, GAP >> 16)
+            place = after.place - room + (STEP if room > 2 * STEP else room // 2)
             after.before = state
         if before is not None:
             before.after = state

@@ -167,8 +167,6 @@ class Pool:
     def _refill(self) -> list[Any]:
         """The ready heap, with a live entry on top that no entry of a run precedes."""
         ready = self._ready
-        if self._settled:
-            return ready
         while ready and ready[0][2].entry is not ready[0]:
             heappop(ready)
         least: Any = ready[0] if ready else None
@@ -189,10 +187,13 @@ class Pool:
 
     def take(self, member: Member) -> None:
         """Remove a member that stands in no bundle."""
-        if self._ready and self._ready[0] is member.entry:
-            self._drop_top()
+        ready = self._ready
+        if ready and ready[0] is member.entry:
+            heappop(ready)
+            self._settled = False
         member.entry = None
-        member.lots = NOWHERE
+        if member.lots:
+            member.lots = NOWHERE
         self._size -= 1
 
     def _place_in_bundle(self, member: Member, rank: Any) -> None:
