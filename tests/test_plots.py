@@ -15,9 +15,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from PIL import Image
 
 from fairq import plots
-from fairq.plots.style import number, page_style, plus_minus, ratio_words, shorten, text_width, wrap
+from fairq.plots.quick import quick_png
+from fairq.plots.style import Chart, number, page_style, plus_minus, ratio_words, shorten, text_width, wrap
 
 FAST = {"latency": (0.5, 2.0), "wait": (0.1, 1.0), "ttft": (0.2, 1.2)}
 
@@ -349,10 +351,39 @@ def test_no_text_leaves_the_page_and_axes_have_names(name: str) -> None:
     assert chart.alt.endswith(".")
 
 
+@pytest.mark.parametrize("name", CHARTS)
+def test_the_quick_picture_is_the_real_one_to_the_eye(name: str) -> None:
+    def cells(png: bytes) -> np.ndarray:
+        """Mean grey of squares of 16 pixels: letters may sit a fraction of a pixel apart."""
+        grey = np.asarray(Image.open(io.BytesIO(png)).convert("L"), dtype=float)
+        h, w = (n - n % 16 for n in grey.shape)
+        return grey[:h, :w].reshape(h // 16, 16, w // 16, 16).mean(axis=(1, 3))
+
+    real = cells(CHARTS[name]().to_bytes("png", dpi=120))
+    silent = CHARTS[name]()
+    for text in silent.findobj(Text):
+        text.set_visible(False)
+    difference = np.abs(cells(quick_png(CHARTS[name](), 120)) - real)
+    without_text = np.abs(cells(quick_png(silent, 120)) - real)
+    assert difference.mean() < without_text.mean() / 4
+    assert difference.max() < 40 < without_text.max()
+
+
+def test_the_quick_picture_of_an_empty_page_is_white() -> None:
+    blank = Chart(1.0)
+    empty = np.asarray(Image.open(io.BytesIO(quick_png(blank, 120))).convert("L"), dtype=float)
+    assert (empty == 255).all()
+
+
+def test_the_quick_picture_has_the_same_bytes_every_time_and_leaves_the_chart_alone() -> None:
+    chart = CHARTS["gantt"]()
+    real = chart.to_bytes("png")
+    assert quick_png(chart, 90) == quick_png(CHARTS["gantt"](), 90)
+    assert chart.to_bytes("png") == real
+
+
 def test_the_description_travels_inside_the_files() -> None:
     chart = CHARTS["bars"]()
-    from PIL import Image
-
     assert Image.open(io.BytesIO(chart.to_bytes("png"))).info["Description"] == chart.alt
     text = "".join(ET.fromstring(chart.to_bytes("svg")).itertext())
     assert chart.alt in text

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
@@ -261,22 +260,28 @@ def statistics_words(table: pd.DataFrame) -> str:
 
 def finding(table: pd.DataFrame, measure: str) -> str:
     """A title that says what is seen: the tenant whose p99 (else p50) the choice of policy changes most."""
+    values = {
+        q: {
+            (str(t), str(p)): float(v)
+            for t, p, v in zip(table["tenant"], table["policy"], table[f"{measure}_{q}"], strict=True)
+        }
+        for q in ("p99", "p50")
+    }
     compared = False
-    for quantile in ("p99", "p50"):
+    for quantile, cells in values.items():
         best = ("", "", "", 0.0, 0.0)
-        for tenant, rows in table.groupby("tenant", sort=False):
-            values = rows.set_index("policy")[f"{measure}_{quantile}"]
-            values = values[np.isfinite(values) & (values > 0)]
-            if len(values) < 2:
+        for tenant in dict.fromkeys(name for name, _ in cells):
+            mine = {p: v for (t, p), v in cells.items() if t == tenant and math.isfinite(v) and v > 0}
+            if len(mine) < 2:
                 continue
-            low, high = str(values.idxmin()), str(values.idxmax())
-            if best[3] == 0 or values[high] / values[low] > best[4] / best[3]:
-                best = (str(tenant), low, high, float(values[low]), float(values[high]))
-        tenant_, low, high, least, most = best
+            low, high = min(mine, key=lambda p: mine[p]), max(mine, key=lambda p: mine[p])
+            if best[3] == 0 or mine[high] / mine[low] > best[4] / best[3]:
+                best = (tenant, low, high, mine[low], mine[high])
+        tenant, low, high, least, most = best
         compared = compared or least > 0
         if least > 0 and most / least >= 1.05:
             return (
-                f"{plain(tenant_)}: {quantile} {number(most)} s under {plain(high)}, "
+                f"{plain(tenant)}: {quantile} {number(most)} s under {plain(high)}, "
                 f"{number(least)} s under {plain(low)}"
             )
     if compared:

@@ -83,9 +83,10 @@ def slot_gantt(
                 shape, facecolor=look.color, hatch=look.hatch, edgecolor=hatch_ink(look.color), linewidth=0.0
             )
             patch.set_gid(f"gantt:{policy}:{tenant}")
-            axes.add_patch(patch)
+            # Not add_patch, which would go through every corner to find limits that are set below.
+            axes.add_artist(patch)
             if wide:
-                axes.add_patch(PathPatch(shape, facecolor="none", edgecolor="white", linewidth=0.9))
+                axes.add_artist(PathPatch(shape, facecolor="none", edgecolor="white", linewidth=0.9))
         axes.set_xlim(low / unit, high / unit)
         axes.set_ylim(count - 0.5, -0.5)
         axes.set_yticks(_slot_ticks(count))

@@ -123,18 +123,18 @@ class Chart(Figure):
     data: dict[str, Any]
 
     def __init__(self, height_in: float, *, alt: str = "", width_in: float = WIDTH_IN) -> None:
-        super().__init__(figsize=(width_in, height_in), dpi=100)
+        # Whole hundredths: a float a hair below would lose a row of pixels at some resolutions.
+        super().__init__(figsize=(width_in, round(height_in, 2)), dpi=100)
         self.alt = alt
         self.data = {}
 
-    def to_bytes(self, format: str = "png", *, dpi: float = 120.0, quick: bool = False) -> bytes:
+    def to_bytes(self, format: str = "png", *, dpi: float = 120.0) -> bytes:
         """The file's content, the same bytes for the same chart every time.
 
         Parameters
         ----------
         format : "png", "svg" or "pdf".
         dpi : pixels per inch of a PNG.
-        quick : a PNG that is written faster and is somewhat larger (for a live picture).
 
         Raises
         ------
@@ -150,11 +150,7 @@ class Chart(Figure):
             raise ValueError(f"format must be one of {', '.join(metadata)}, got {format!r}")
         buffer = io.BytesIO()
         with page_style():
-            if format == "png":
-                options = {"compress_level": 2 if quick else 6}
-                self.savefig(buffer, format=format, dpi=dpi, metadata=metadata[format], pil_kwargs=options)
-            else:
-                self.savefig(buffer, format=format, dpi=dpi, metadata=metadata[format])
+            self.savefig(buffer, format=format, dpi=dpi, metadata=metadata[format])
         return buffer.getvalue()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
