@@ -39,12 +39,11 @@ def serve_metrics(
     ] = False,
 ) -> None:
     """Serves a simulation's state on /metrics, in real or accelerated time, until Ctrl-C."""
-    from prometheus_client import start_http_server
-
     from fairq.commands.run import open_scenario
     from fairq.live.exporter import SimulationCollector, registry_of
     from fairq.live.names import ENGINES
     from fairq.live.playback import Playback
+    from fairq.live.server import serving
 
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
@@ -71,16 +70,13 @@ def serve_metrics(
         info={"scenario": played.name, "policy": name},
     )
     try:
-        server, _ = start_http_server(port, address, registry_of(collector))
+        with serving(registry_of(collector), port, address) as where:
+            typer.echo(
+                f"{played.name} under {name} at {speed:g} simulated seconds per second: {where} (Ctrl-C ends)"
+            )
+            _until_told()
     except (OSError, OverflowError) as error:
         raise InputError(f"cannot listen on {address}:{port}: {error}") from None
-    typer.echo(
-        f"{played.name} under {name} at {speed:g} simulated seconds per second:"
-        f" http://{address}:{server.server_port}/metrics (Ctrl-C ends)"
-    )
-    _until_told()
-    server.shutdown()
-    server.server_close()
 
 
 def film_of(scenario: Scenario, policy: str) -> Callable[[int], Film]:

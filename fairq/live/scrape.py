@@ -174,7 +174,7 @@ def _samples(text: str, source: str) -> dict[str, list[Sample]]:
         families: Iterable[Metric] = text_string_to_metric_families(text)
         for family in families:
             for sample in family.samples:
-                samples.setdefault(sample.name, []).append(sample)
+                samples.setdefault(_plain(sample.name), []).append(sample)
     except (ValueError, KeyError, IndexError) as error:
         raise ScrapeError(f"{source}: wrong page: not Prometheus text ({_reason(error)})") from None
     if not samples:
@@ -191,7 +191,7 @@ def _engine(samples: Mapping[str, Sequence[Sample]], source: str) -> EngineNames
     best = max(ENGINES.values(), key=known)
     if not known(best):
         for engine in ENGINES.values():
-            if any(name.startswith(engine.prefix) for name in samples):
+            if any(name.startswith(_plain(engine.prefix)) for name in samples):
                 wanted = ", ".join(str(engine.series[what][0]) for what in NEEDED)
                 raise ScrapeError(f"{source}: missing series: a page of {engine.name} without {wanted}")
         some = ", ".join(list(samples)[:3])
@@ -227,9 +227,14 @@ def _total(samples: Mapping[str, Sequence[Sample]], name: str, labels: Mapping[s
 def _matching(samples: Mapping[str, Sequence[Sample]], name: str, labels: Mapping[str, str]) -> list[float]:
     return [
         float(sample.value)
-        for sample in samples.get(name, ())
+        for sample in samples.get(_plain(name), ())
         if isfinite(sample.value) and labels.items() <= sample.labels.items()
     ]
+
+
+def _plain(name: str) -> str:
+    """``vllm:…`` becomes ``vllm_…`` on the way through OpenMetrics (prometheus_client since 0.22)."""
+    return name.replace(":", "_")
 
 
 def _hints() -> str:

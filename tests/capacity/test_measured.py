@@ -25,7 +25,7 @@ def table(*rows):
 
 
 def test_levels_by_hand():
-    # One alone from 0 to 4 making 8 tokens after its first second; a second one from 2 to 6, 4 tokens at once.
+    # One from 0 to 4 that makes 8 tokens, another from 2 to 6 (it came at 1) that makes 4.
     rows = table((0, 0, 0, 4, 10, 8), (1, 2, 2, 6, 10, 4))
     levels = {level.streams: (level.seconds, level.tokens) for level in levels_of(rows)}
     # 0–2: one stream, 2 tokens/s. 2–4: two streams, 2 + 1. 4–6: one stream, 1.

@@ -1,4 +1,4 @@
-"""The closed form against the simulated engine, arithmetic by hand, and the identities every card keeps."""
+"""The closed form against the simulated engine, sums by hand, and the identities every card keeps."""
 
 import json
 
@@ -17,7 +17,7 @@ RTX = load_profile("rtx4090-llama-3.1-8b")
 
 
 def closed_loop(profile, users, prompt, output, kv=41_408, budget=2_048):
-    """Tokens/s, time to first token and per token of users who ask again at once: the engine, step by step."""
+    """Tokens/s, time to first token and per token of users who ask again at once: by the engine itself."""
     core = BatchCore(profile, EngineLimits(256, budget, kv))
     for i in range(users):  # all at different places of their answers
         core.add(Sequence(prompt, max(1, output * (i + 1) // users)), 0.0)
@@ -174,7 +174,7 @@ def test_a_scenario_has_the_card_of_its_engine():
     scenario = Scenario.load("noisy_burst")
     card = from_scenario(scenario)
     engine = scenario.engine()
-    served = [r for r in scenario.workload().requests(scenario.seed)]
+    served = scenario.workload().requests(scenario.seed)
     mean = np.mean([engine.service_s(r) for r in served])
     # The closed-loop people add a few requests of much the same size.
     assert card.by_users[0].latency_s == pytest.approx(mean, rel=0.05)

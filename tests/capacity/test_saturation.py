@@ -1,0 +1,157 @@
+"""The decision table: curves drawn by hand, a real run, and simulated boxes whose trouble is known."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fairq import FIFO
+from fairq.cli import app
+from fairq.files import InputError
+from fairq.saturation import ADVICE, VERDICTS, Series, judge, read_series, relief_of, series_of
+from fairq.saturation_truth import cases, confusion
+from fairq.sim import SlotEngine, simulate
+from fairq.workload import Dump, Fixed, Tenant, Workload
+
+REAL = Path(__file__).resolve().parents[3] / "shared" / "traces" / "vllm_rtx4090_llama31_8b_timeseries.csv"
+T = np.arange(0.0, 601.0, 10.0)
+
+
+def series(waiting, running=8.0, **more):
+    def column(values):
+        return np.broadcast_to(np.asarray(values, dtype=float), T.shape)
+
+    return Series(T, column(running), column(waiting), **{name: column(each) for name, each in more.items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "slots"),
+    [
+        ("fine", series(0, 3), 8),
+        ("fine", series(np.where(T == 300, 40, 0), 3), 8),  # one bad moment in ten minutes
+        ("fine", series(1, 40), 64),  # somebody always waits, for a fortieth of a service
+        ("bursty", series(np.where(T % 120 < 50, 20, 0)), 8),
+        ("slot-bound", series(6), 8),
+        ("slot-bound", series(6, kv=0.3), 8),
+        ("KV-bound", series(6, 20, kv=0.97), 64),
+        ("KV-bound", series(6, 20, kv=0.8, finished=T, preemptions=T / 2), 64),
+        ("slot-bound", series(np.maximum(540 - T, 0)), 8),  # a backlog that drains slowly
+        ("saturated", series(30), 8),  # five times as many people as run, for good
+        ("saturated", series(T, finished=T, kv=0.99), 8),  # twice as much comes as leaves
+        ("slot-bound", series(0.2 * T, finished=T), 8),  # a fifth more: twice the slots would do
+        ("saturated", series(T), 8),  # nobody counts what left, but 600 wait
+    ],
+)
+def test_curves_drawn_by_hand(name, seen, slots):
+    verdict = judge(seen, slots=slots)
+    assert verdict.name == name
+    assert verdict.advice == ADVICE[name]
+    assert verdict.because or name == "bursty"
+
+
+def test_evidence_adds_up():
+    verdict = judge(series(np.where(T < 300, 4, 0), np.where(T < 300, 8, 2), kv=0.5), slots=8)
+    m = verdict.measures
+    assert m["queued"] == pytest.approx(0.5)
+    assert m["ratio"] == pytest.approx(2 / 5)
+    assert m["slots_full"] == 1.0
+    assert m["kv_full"] == 0.0
+    assert m["running_mean"] == 8.0
+
+
+def test_demand_is_what_came_over_what_left():
+    # 60 left per minute and the queue grew by 30 per minute: 1.5 times as much came.
+    m = judge(series(T / 2, 8, finished=T), slots=8).measures
+    assert m["demand"] == pytest.approx(1.5)
+    assert m["growth"] == pytest.approx(30)
+
+
+def test_saturated_says_what_is_full():
+    assert judge(series(T, 20, finished=T, kv=0.99), slots=64).binds == "KV"
+    assert judge(series(T, 8, finished=T, kv=0.2), slots=8).binds == "slots"
+
+
+def test_relief_from_a_card():
+    rows = [10, 19, 27, 34]  # tokens/s with 1 … 4 streams
+    assert relief_of(rows, 1) == pytest.approx(1.9)
+    assert relief_of(rows, 2) == pytest.approx(34 / 19)
+    assert relief_of(rows, 4) == 1.0
+    # A box that gains nothing from more streams is saturated by the least overload.
+    growing = series(0.2 * T, finished=T)
+    assert judge(growing, slots=8, relief=1.0).name == "saturated"
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
+def test_the_real_run_is_kv_bound():
+    verdict = judge(read_series(REAL), slots=256)
+    assert verdict.name == "KV-bound"
+    assert verdict.measures["queued"] == pytest.approx(166 / 184, abs=0.01)  # counted in the file
+    assert verdict.measures["kv_full"] > 0.95
+    assert judge(read_series(REAL)).name == "KV-bound"  # also where nobody says how many slots there are
+    result = CliRunner().invoke(app, ["saturation", str(REAL), "--json"], catch_exceptions=False)
+    assert json.loads(result.stdout)["verdict"] == "KV-bound"
+
+
+def test_verdicts_are_right_where_the_trouble_is_known():
+    found = cases(loads=(0.25, 0.5, 0.7, 1.1, 1.25, 2.0, 2.5, 4.0), crowds=(0.5, 1.5, 5.0))
+    counts = confusion(found)
+    assert counts.to_numpy().sum() == len(found) == 38
+    assert (counts.sum(axis=1) > 0).all(), "every kind of trouble is among them"
+    clear = [case for case in found if not case.near]
+    right = sum(case.truth == case.verdict for case in clear)
+    assert right / len(clear) >= 0.9
+    # The expensive mistakes: buying hardware for nothing, or being told that all is well when it is not.
+    assert counts.loc[["fine", "bursty"], "saturated"].sum() == 0
+    assert counts.loc[["saturated", "KV-bound", "slot-bound"], "fine"].sum() == 0
+    assert counts.loc["KV-bound", "slot-bound"] == counts.loc["slot-bound", "KV-bound"] == 0
+
+
+def test_series_of_a_run_counts_who_waits_and_runs():
+    # Ten requests of one second at once on two slots: 8 wait, then 6, 4, 2, 0.
+    workload = Workload([Tenant("a", "a", Dump(0.0, 10), Fixed(1), Fixed(1), service=Fixed(1.0))], 1)
+    result = simulate(workload, FIFO(), SlotEngine(2))
+    seen = series_of(result, every_s=0.5)
+    assert seen.waiting.tolist() == [8, 8, 6, 6, 4, 4, 2, 2, 0, 0, 0]
+    assert seen.running.tolist() == [2] * 10 + [0]
+    assert seen.finished.tolist() == [0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10]
+
+
+@pytest.mark.parametrize(
+    ("build", "word"),
+    [
+        (lambda: Series([0], [1], [1]), "two times"),
+        (lambda: Series([0, 0], [1, 1], [1, 1]), "later"),
+        (lambda: Series([0, 1], [1], [1, 1]), "running"),
+        (lambda: Series([0, 1], [1, 1], [1, -1]), "waiting"),
+        (lambda: Series([0, 1], [1, 1], [1, 1], kv=[0.5, 50]), "kv"),
+        (lambda: judge(series(1), slots=0), "slots"),
+        (lambda: judge(series(1), relief=0.5), "relief"),
+    ],
+)
+def test_bad_series_are_refused(build, word):
+    with pytest.raises(ValueError, match=word):
+        build()
+
+
+def test_bad_files_are_named_with_their_line(tmp_path):
+    path = tmp_path / "seen.csv"
+    path.write_text("t,running,waiting\n0,1,2\n1,1,many\n")
+    with pytest.raises(InputError, match=r"seen\.csv:3: waiting must be a number, got 'many'"):
+        read_series(path)
+    path.write_text("t,running\n0,1\n")
+    with pytest.raises(InputError, match=r"seen\.csv:1: no column waiting"):
+        read_series(path)
+    path.write_text("t,running,waiting\n0,1,2\n")
+    with pytest.raises(InputError, match="two times"):
+        read_series(path)
+
+
+def test_command_shows_the_table_for_a_scenario():
+    said = CliRunner().invoke(app, ["saturation", "noisy_burst", "--policy", "fair"], catch_exceptions=False)
+    assert said.exit_code == 0
+    assert any(said.stdout.startswith(f"noisy_burst: {name}") for name in VERDICTS)
+    assert "waiting per running" in said.stdout
+    wrong = CliRunner().invoke(app, ["saturation"], catch_exceptions=False)
+    assert wrong.exit_code == 2
