@@ -20,7 +20,8 @@ from fairq.saturation_truth import BOXES, _capacity
 from fairq.sim import simulate
 from fairq.sim.batching import BatchingEngine
 from fairq.workload import ClosedLoop, Dump, Fixed, Lognormal, OnOff, Poisson, Tenant, Workload
-from live.prometheus import DATA, Prometheus, needs_prometheus, until
+
+from .prometheus import DATA, Prometheus, needs_prometheus, until
 
 RULES = (DATA / "prometheus" / "fairq.rules.yml").read_text()
 DASHBOARD = json.loads((DATA / "grafana" / "fairq.json").read_text())
