@@ -173,9 +173,9 @@ def eta_in_line(
     for name, value, least in (("position", position, 0), ("streams", streams, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
-    for name, value in (("service_s", service_s), ("cv", cv)):
-        if not (isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+    for name, number in (("service_s", service_s), ("cv", cv)):
+        if not (isfinite(number) and number >= 0):
+            raise ValueError(f"{name} must be a finite number >= 0, got {number!r}")
     rng = np.random.Generator(np.random.PCG64(seed))
     sigma = sqrt(log(1 + cv * cv))
     mean_log = log(service_s) - sigma * sigma / 2 if service_s > 0 else -inf

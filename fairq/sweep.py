@@ -75,7 +75,8 @@ def sweep(
                 failures = failures + 1 if len(rows) == before else 0
                 if failures == TRIES:
                     raise SweepError(
-                        f"workers died {TRIES} times in a row ({error}); {len(rows)} of {len(tasks)} are done"
+                        f"workers died {TRIES} times in a row ({type(error).__name__});"
+                        f" {len(rows)} of {len(tasks)} are done"
                     ) from error
     return {key: rows[key] for key in tasks}
 

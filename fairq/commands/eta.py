@@ -101,7 +101,7 @@ def _in_state(
     read = state_from_data(data, queue)
     if not read.waiting:
         raise InputError(f"{path}: waiting: nobody waits")
-    name = next(reversed(read.waiting)) if me is None else me
+    name = list(read.waiting)[-1] if me is None else me
     if name not in read.waiting:
         raise InputError(
             f"{path}: nobody with id {name!r} waits; there are: {', '.join(list(read.waiting)[:10])}"

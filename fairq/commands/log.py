@@ -125,7 +125,7 @@ def convert(
     form: FormName = None,
     skip_bad: SkipBad = False,
 ) -> None:
-    """Write the log in the plain form that every command reads: seconds from the first arrival, tokens, who."""
+    """Write the log in the plain form that every command reads: seconds from the first, tokens, who."""
     if secret is not None and not hash_keys:
         raise InputError("--secret needs --hash-keys")
     options = locals() | {"hash_keys": (secret or token_hex(16)) if hash_keys else None}

@@ -113,5 +113,10 @@ def _sizes(values: NDArray[np.int64], kind: str, least: int = 0) -> Any:
         # The lognormal of this mean and coefficient of variation.
         sigma = sqrt(log(1 + (spread / mean) ** 2))
         return {"kind": "lognormal", "median": _short(mean * exp(-(sigma**2) / 2)), "sigma": _short(sigma)}
-    parts = np.array_split(np.sort(values), min(SLICES, len(values)))
-    return {"kind": "empirical", "values": [round(float(part.mean()), 1) for part in parts]}
+    if len(values) <= SLICES:
+        return {"kind": "empirical", "values": np.sort(values).tolist()}
+    # The cumulative sum, cut into slices of equal weight (a value on the edge goes to both in part).
+    upto = np.concatenate([[0.0], np.cumsum(np.sort(values), dtype=float)])
+    cuts = np.linspace(0, len(values), SLICES + 1)
+    means = np.diff(np.interp(cuts, np.arange(len(upto)), upto)) / (len(values) / SLICES)
+    return {"kind": "empirical", "values": [round(float(mean), 1) for mean in means]}

@@ -1,0 +1,182 @@
+"""A log scaled, clumped, and as a model: by hand and against the process it was drawn from."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fairq.cli import app
+from fairq.scenario import Scenario, ScenarioError
+from fairq.workload import Gamma, Lognormal, Tenant, Workload
+from fairq.workload.fit import fit, fitted_tenants
+from fairq.workload.readers import read_log
+from fairq.workload.trace import Trace
+
+
+def trace(arrivals: list[float], who: list[str], prompt: list[int] | None = None) -> Trace:
+    n = len(arrivals)
+    return Trace(
+        "log",
+        np.array(arrivals, dtype=float),
+        np.array(prompt or [1] * n),
+        np.arange(1, n + 1),
+        who,
+    )
+
+
+# -- scaled ---------------------------------------------------------------------------------------------
+
+
+def test_larger_clumps_by_hand() -> None:
+    log = trace([0, 1, 2, 3, 4, 5], ["a", "b", "a", "a", "b", "a"])
+    clumped = log.scaled(burst=2)
+    # a came at 0, 2, 3, 5: now two at 0 and two at 3. b came at 1 and 4: now two at 1.
+    assert clumped.arrivals.tolist() == [0, 0, 1, 1, 3, 3]
+    assert [(r.tenant, r.output_tokens) for r in clumped.requests()] == [
+        *[("a", 1), ("a", 3), ("b", 2), ("b", 5), ("a", 4), ("a", 6)]
+    ]
+    assert log.scaled(2, 2).arrivals.tolist() == [0, 0, 0.5, 0.5, 1.5, 1.5]
+
+
+@pytest.mark.parametrize("burst", [1.0, 1.5, 2.7, 10.0])
+def test_clumps_keep_every_request_and_nobody_comes_later(burst: float) -> None:
+    rng = np.random.Generator(np.random.PCG64(1))
+    log = trace(np.sort(rng.random(200) * 100).tolist(), [f"t{i}" for i in rng.integers(0, 4, 200)])
+    clumped = log.scaled(burst=burst)
+    assert sorted(clumped.output_tokens.tolist()) == sorted(log.output_tokens.tolist())
+    assert (np.diff(clumped.arrivals) >= 0).all()
+    was = {int(o): a for o, a in zip(log.output_tokens, log.arrivals, strict=True)}
+    assert all(a <= was[int(o)] for o, a in zip(clumped.output_tokens, clumped.arrivals, strict=True))
+    mine = clumped.arrivals[np.array(clumped.tenants) == "t0"]
+    assert len(mine) / len(set(mine)) == pytest.approx(burst, rel=0.25)
+
+
+def test_a_scenario_scales_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,a,1,1\n2,a,1,1\n4,a,1,1\n6,a,1,1\n")
+    scenario = Scenario.from_log(path).with_(load=2, burst=2)
+    assert [r.arrival for r in scenario.workload().requests(0)] == [0, 0, 2, 2]
+    with pytest.raises(ScenarioError, match=r"log.burst: must be >= 1, got 0.5"):
+        Scenario.from_log(path).with_(burst=0.5)
+
+
+# -- as a model -----------------------------------------------------------------------------------------
+
+
+def test_a_model_finds_the_process_a_log_was_drawn_from() -> None:
+    tenants = [
+        Tenant("steady", "steady", Gamma(2.0, 1.0), Lognormal(100, 0.5), 50),
+        Tenant("bursty", "bursty", Gamma(0.5, 3.0), 300, Lognormal(80, 0.9)),
+    ]
+    requests = Workload(tenants, 20_000).requests(seed=3)
+    log = Trace(
+        "log",
+        np.array([r.arrival for r in requests]),
+        np.array([r.prompt_tokens for r in requests]),
+        np.array([r.output_tokens for r in requests]),
+        [r.tenant for r in requests],
+    )
+    found = fit(log)
+    # 40,000 and 10,000 gaps: the standard error of a rate is rate·cv/√n, below 1 % and 3 %.
+    assert found["steady"].rate_per_s == pytest.approx(2.0, rel=0.02)
+    assert found["steady"].cv == pytest.approx(1.0, rel=0.03)
+    assert found["bursty"].rate_per_s == pytest.approx(0.5, rel=0.08)
+    assert found["bursty"].cv == pytest.approx(3.0, rel=0.12)
+    data, horizon_s = fitted_tenants(log, sizes="lognormal")
+    assert horizon_s == pytest.approx(20_000, rel=0.01)
+    assert data["steady"]["prompt_tokens"]["median"] == pytest.approx(100, rel=0.02)
+    assert data["steady"]["prompt_tokens"]["sigma"] == pytest.approx(0.5, rel=0.02)
+    assert data["steady"]["output_tokens"] == 50
+
+
+def test_the_sizes_kept_have_the_logs_mean() -> None:
+    rng = np.random.Generator(np.random.PCG64(2))
+    prompt = np.rint(rng.lognormal(5, 1, 997)).astype(int)
+    log = trace(list(range(997)), ["a"] * 997, prompt.tolist())
+    data, _ = fitted_tenants(log)
+    values = data["a"]["prompt_tokens"]["values"]
+    assert len(values) == 50
+    assert np.mean(values) == pytest.approx(prompt.mean(), rel=1e-3)
+    median, sigma = (
+        fitted_tenants(log, sizes="lognormal")[0]["a"]["prompt_tokens"][k] for k in ("median", "sigma")
+    )
+    assert median * math.exp(sigma**2 / 2) == pytest.approx(prompt.mean(), rel=1e-4)
+    assert math.sqrt(math.exp(sigma**2) - 1) == pytest.approx(prompt.std() / prompt.mean(), rel=1e-4)
+
+
+def test_twice_the_users_are_twice_the_demand(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = "".join(f"{i * 0.5},{'ab'[i % 2]},10,{i % 9 + 1}\n" for i in range(4000))
+    path.write_text("arrived_s,tenant,input_tokens,output_tokens\n" + rows)
+    one, two = (Scenario.from_log(path).fitted(users) for users in (1, 2))
+    assert set(one.workload().weights) == {"a", "b"}
+    assert set(two.workload().weights) == {"a-1", "a-2", "b-1", "b-2"}
+    assert two.workload().group_of["a-2"] == "a"
+    counts = [len(s.workload().requests(0)) for s in (one, two)]
+    # Evenly spaced gaps: almost no variation.
+    assert counts[0] == pytest.approx(4000, rel=0.01)
+    assert counts[1] == pytest.approx(8000, rel=0.01)
+    with pytest.raises(ValueError, match="users must be a whole number >= 1, got 0"):
+        Scenario.from_log(path).fitted(0)
+
+
+def test_what_a_model_cannot_be_fitted_to() -> None:
+    with pytest.raises(ScenarioError, match="log: there is none to fit a model to"):
+        Scenario.load("noisy_burst").fitted()
+
+
+# -- the commands ---------------------------------------------------------------------------------------
+
+
+def call(*arguments: str | Path, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["log", *map(str, arguments)], terminal_width=200)
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else result.stderr
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        '{"start": 100, "user": "ann", "key": "sk-1", "prompt_tokens": 5, "completion_tokens": 2, "end": 103}\n'
+        '{"start": 101, "user": "bob", "key": "sk-2", "prompt_tokens": 6, "completion_tokens": 3, "end": 105}\n'
+        '{"start": 102, "user": "bob", "key": "sk-2", "prompt_tokens": "x", "completion_tokens": 3}\n'
+    )
+    return path
+
+
+def test_a_log_converted_reads_back_to_the_same_requests(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plain.csv"
+    assert "log.jsonl:3: prompt_tokens must be" in call("convert", log, "--out", out, code=2)
+    call("convert", log, "--out", out, "--skip-bad")
+    one, two = read_log(log, skip_bad=True), read_log(out)
+    assert [(r.tenant, r.key, r.arrival, r.cost) for r in one.trace.requests()] == [
+        (r.tenant, r.key, r.arrival, r.cost) for r in two.trace.requests()
+    ]
+    assert two.served is not None
+    assert two.served["finish"].tolist() == [3.0, 5.0]
+
+
+def test_a_log_to_share_names_nobody(log: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "1.csv", tmp_path / "2.csv"
+    for out in (first, second):
+        call("convert", log, "--out", out, "--skip-bad", "--hash-keys")
+    text = first.read_text()
+    assert not any(name in text for name in ("ann", "bob", "sk-", "100"))
+    assert text != second.read_text(), "the secret is thrown away"
+    assert len(set(read_log(first).trace.tenants)) == 2
+
+
+def test_showing_a_log(log: Path) -> None:
+    text = call("show", log, "--skip-bad")
+    assert "3 rows: 2 read, 0 dropped, 1 skipped" in text
+    assert "openai-style gateway log" in call("forms")
+
+
+def test_fitting_writes_a_scenario_that_runs(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.yaml"
+    call("fit", log, "--out", out, "--skip-bad", "--users", "3")
+    scenario = Scenario.load(out)
+    assert [spec.count for spec in scenario.tenants.values()] == [3, 3]
