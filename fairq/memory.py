@@ -1,7 +1,7 @@
 """Does it fit? The memory of a card, counted: weights, what the engine takes, and what is left for KV.
 
-``budget = card / parts · utilisation``; ``KV = budget − weights − overhead``. Every part of a card that is cut
-in pieces (MIG slices, processes under MPS or time-slicing) holds a full copy of the weights and pays the
+``budget = card / parts · utilisation``; ``KV = budget − weights − overhead``. Every part of a card that is
+cut in pieces (MIG slices, processes under MPS or time-slicing) holds a full copy of the weights and pays the
 engine's overhead again: two halves never hold together what one engine holds.
 
 Bytes are bytes, GB are 10⁹ of them and GiB 2³⁰ (a "24 GB" card shows about 23.5 GiB).

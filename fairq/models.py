@@ -51,9 +51,9 @@ def load_model(name: str | Path) -> Model:
 def profile_for(profile: Profile, base: Model, model: Model) -> Profile:
     """A profile of ``base`` on some card → one of ``model`` on that card, modelled.
 
-    Reading the weights scales with their bytes, reading the context with the KV bytes of a token, computing a
-    prompt with the weights that multiply each token (its arithmetic stays in 16 bits). What a sequence adds to
-    a step, and the idle time between steps, are taken over. What the KV cache holds is not: see
+    Reading the weights scales with their bytes, reading the context with the KV bytes of a token, computing
+    a prompt with the weights that multiply each token (its arithmetic stays in 16 bits). What a sequence adds
+    to a step, and the idle time between steps, are taken over. What the KV cache holds is not: see
     ``fairq.memory``.
     """
     if model == base:

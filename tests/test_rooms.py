@@ -27,6 +27,8 @@ RULES = {
         "fairq.workload",
         "fairq.sim",
         "fairq.profiles",
+        "fairq.memory",
+        "fairq.models",
         "fairq.counterexamples",
         "fairq.files",
         "fairq.data",
@@ -43,12 +45,15 @@ RULES = {
         "fairq.plots",
         "fairq.files",
         "fairq.data",
+        "fairq.memory",
+        "fairq.models",
         "numpy",
         "pandas",
         "ipywidgets",
         "IPython",
     },
     "demo": {"fairq", "fairq.request"},
+    "memory": set(),
 }
 COMMANDS = {"fairq.cli", "fairq.commands", "fairq.demo", "fairq.bench", "fairq.lab"}
 """What nothing else may import."""

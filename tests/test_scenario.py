@@ -41,6 +41,7 @@ from fairq.workload import (
     Times,
     Workload,
 )
+from fairq.workload.conversations import Conversations
 from fairq.workload.trace import TraceError
 
 FULL = """\
@@ -76,6 +77,10 @@ tenants:
     keys: 3
   script:
     arrivals: {kind: times, times_s: [0, 0, 1.5]}
+    prompt_tokens: 10
+    output_tokens: 10
+  talkers:
+    arrivals: {kind: conversations, workers: 2, think_s: 20, turns: 3, history_tokens: 6000, max_context: 9000}
     prompt_tokens: 10
     output_tokens: 10
   nightly:
@@ -144,6 +149,7 @@ def test_tenants_are_built_as_written(full: Scenario) -> None:
         Tenant("cron", "cron", OnOff(5, 10, 50), 10, 10, keys=("first", "second")),
         Tenant("people", "people", ClosedLoop(3, Fixed(5)), 10, 10, keys=3),
         Tenant("script", "script", Times((0, 0, 1.5)), 10, 10),
+        Tenant("talkers", "talkers", Conversations(2, 20, 3, 6000, max_context=9000), 10, 10),
         Tenant("nightly", "nightly", Dump(60, 500), 1200, 300, priority=1, estimate=Estimate(1.0, 0.2)),
     )
     assert (full.name, full.seed, full.warmup_s) == ("everything", 7, 10)
@@ -308,6 +314,7 @@ def test_load_scales_the_steady_demand_and_burst_the_bursts(full: Scenario) -> N
         "cron": OnOff(30, 10, 50),
         "people": ClosedLoop(6, 5),
         "script": Times((0, 0, 1.5)),
+        "talkers": Conversations(4, 20, 3, 6000, max_context=9000),
         "nightly": Dump(60, 1500),
     }
     smallest = full.with_(burst=1e-6).workload().tenants[-1].arrivals

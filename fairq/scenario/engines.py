@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import PlainValidator, model_validator
+from pydantic import model_validator
 
-from fairq.scenario.spec import Count, Limit, NonNegative, Positive, Spec, choice
+from fairq.scenario.engine_base import EngineSpec as EngineSpec
+from fairq.scenario.engine_base import ProfileName, profile_of
+from fairq.scenario.fleets import FLEETS
+from fairq.scenario.spec import Count, Limit, NonNegative, Positive, choice
 
 if TYPE_CHECKING:
     from fairq.sim import SlotEngine
-    from fairq.sim.batching import BatchingEngine, Profile
-
-
-class EngineSpec(Spec):
-    """What serves."""
-
-    @abstractmethod
-    def build(self) -> Any:
-        """A fresh engine."""
+    from fairq.sim.batching import BatchingEngine
 
 
 class SlotsSpec(EngineSpec):
@@ -39,25 +33,6 @@ class SlotsSpec(EngineSpec):
         return SlotEngine(**dict(self))
 
 
-def _load_profile(value: Any) -> Profile:
-    from fairq.profiles import load_profile
-    from fairq.sim.batching import Profile
-
-    if isinstance(value, str):
-        return load_profile(value)
-    if not isinstance(value, Mapping):
-        raise ValueError(f"must be a profile's name or its coefficients (a_ms, b_ms, …), got {value!r}")
-    try:
-        return Profile(**value)
-    except TypeError as error:
-        raise ValueError(f"must be a profile's coefficients: {error}") from None
-
-
-def _checked_profile(value: Any) -> Any:
-    _load_profile(value)
-    return value
-
-
 class BatchingSpec(EngineSpec):
     """``{kind: batching, profile: rtx4090-llama31-8b, max_num_seqs: 256, …}``: one GPU, as vLLM runs it.
 
@@ -66,7 +41,7 @@ class BatchingSpec(EngineSpec):
     """
 
     tag = ("kind", "batching")
-    profile: Annotated[Any, PlainValidator(_checked_profile)] = "rtx4090-llama31-8b"
+    profile: ProfileName = "rtx4090-llama31-8b"
     max_num_seqs: Count = 256
     max_num_batched_tokens: Count = 2048
     kv_tokens: Count | None = None
@@ -84,9 +59,9 @@ class BatchingSpec(EngineSpec):
     def build(self) -> BatchingEngine:
         from fairq.sim.batching import BatchingEngine
 
-        return BatchingEngine(**(dict(self) | {"profile": _load_profile(self.profile)}))
+        return BatchingEngine(**(dict(self) | {"profile": profile_of(self.profile)}))
 
 
-ENGINES: Mapping[str, type[EngineSpec]] = {"slots": SlotsSpec, "batching": BatchingSpec}
+ENGINES: Mapping[str, type[EngineSpec]] = {"slots": SlotsSpec, "batching": BatchingSpec, **FLEETS}
 
 AnyEngine = Annotated[EngineSpec, choice(ENGINES, "kind")]

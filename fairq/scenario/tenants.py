@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter, model_validator
 
 from fairq.scenario.spec import Count, Cv, Limit, NonNegative, Number, Positive, Spec, choice, plain
 from fairq.workload import (
@@ -25,6 +25,7 @@ from fairq.workload import (
     Tenant,
     Times,
 )
+from fairq.workload.conversations import Conversations
 from fairq.workload.sizes import may_be_zero
 
 # -- sizes ----------------------------------------------------------------------------------------------
@@ -193,6 +194,34 @@ class ClosedLoopSpec(ArrivalSpec):
         return ClosedLoop(self.workers, self.think_s.build())
 
 
+class ConversationsSpec(ClosedLoopSpec):
+    """``{kind: conversations, workers: 40, think_s: 20, turns: 8, history_tokens: 6000}``: users who talk.
+
+    The tenant's ``prompt_tokens`` are those of a new message; what was said before comes on top.
+    """
+
+    tag = ("kind", "conversations")
+    turns: Size = FixedSpec(value=8)
+    history_tokens: Size = FixedSpec(value=0)
+    system_tokens: Limit = 0
+    max_context: Count | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ConversationsSpec:
+        self.build()
+        return self
+
+    def build(self) -> Arrivals:
+        return Conversations(
+            self.workers,
+            self.think_s.build(),
+            self.turns.build(),
+            self.history_tokens.build(),
+            self.system_tokens,
+            self.max_context,
+        )
+
+
 ARRIVALS: Mapping[str, type[ArrivalSpec]] = {
     "poisson": PoissonSpec,
     "gamma": GammaSpec,
@@ -200,6 +229,7 @@ ARRIVALS: Mapping[str, type[ArrivalSpec]] = {
     "dump": DumpSpec,
     "times": TimesSpec,
     "closed_loop": ClosedLoopSpec,
+    "conversations": ConversationsSpec,
 }
 
 # -- tenants --------------------------------------------------------------------------------------------
@@ -265,6 +295,8 @@ class TenantSpec(Spec):
         sizes = [self.prompt_tokens, self.output_tokens, self.service_s]
         if isinstance(self.arrivals, ClosedLoopSpec):
             sizes.append(self.arrivals.think_s)
+        if isinstance(self.arrivals, ConversationsSpec):
+            sizes += [self.arrivals.turns, self.arrivals.history_tokens]
         return (
             not isinstance(self.arrivals, (DumpSpec, TimesSpec, ClosedLoopSpec))
             or self.estimate.sigma > 0

@@ -21,6 +21,8 @@ PURPOSES: Mapping[str, int] = MappingProxyType(
         "service": 4,
         "think": 5,
         "tenant": 6,
+        "turns": 7,
+        "history": 8,
     }
 )
 """What a stream is for. Numbers are never reused or changed: old seeds must give old requests."""

@@ -261,7 +261,7 @@ class Workload:
         workers = [tenant.arrivals.workers for tenant in loops if isinstance(tenant.arrivals, ClosedLoop)]
         starts = first + np.cumsum([0, *workers])
         return [
-            ClosedLoopSource(tenant, self.horizon_s, seed, replication, (int(start), sum(workers)))
+            _source(tenant)(tenant, self.horizon_s, seed, replication, (int(start), sum(workers)))
             for tenant, start in zip(loops, starts, strict=False)
         ]
 
@@ -358,6 +358,12 @@ def _request(tenant: Tenant, row: tuple[Any, str, int, int, int, Any], n: int) -
         output_tokens=output,
         id=n,
     )
+
+
+def _source(tenant: Tenant) -> type[ClosedLoopSource]:
+    """What draws a closed loop's requests: a kind of loop may have its own."""
+    own: type[ClosedLoopSource] | None = getattr(tenant.arrivals, "source", None)
+    return ClosedLoopSource if own is None else own
 
 
 def _distribution(size: float | Distribution) -> Distribution:

@@ -37,6 +37,8 @@ def test_purposes_are_never_renumbered() -> None:
         "service": 4,
         "think": 5,
         "tenant": 6,
+        "turns": 7,
+        "history": 8,
     }
 
 

@@ -143,9 +143,7 @@ class BatchingEngine:
         """Take a job, which is in the engine's own queue from now on."""
         core = self._core
         prompt, output = _sizes(job.request)
-        sequence = Sequence(
-            prompt, output, priority=job.request.priority, tag=job, cached=job.cached_tokens
-        )
+        sequence = Sequence(prompt, output, priority=job.request.priority, tag=job, cached=job.cached_tokens)
         core.add(sequence, float(job.start))
         if core.planned:
             self._arm()

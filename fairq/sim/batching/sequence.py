@@ -14,7 +14,8 @@ from fairq.request import Request
 class Sequence:
     """Prompt, output, and how far it is. Times in seconds, sizes in tokens.
 
-    ``cached``: leading tokens of its prompt that a prefix cache gives it; they take room and are not computed.
+    ``cached``: leading tokens of its prompt that a prefix cache gives it: they take room and are not
+    computed.
 
     A sequence that decodes advances by one token per step like all others, so its progress is not stored: it
     is ``tokens`` at the step counted ``since``, plus the steps since then.
