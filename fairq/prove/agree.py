@@ -14,6 +14,8 @@ from fairq.policies.base import Policy
 from fairq.policies.caps import KeyCaps
 from fairq.policies.drr import DRR
 from fairq.policies.fifo import FIFO
+from fairq.policies.levels import Levels
+from fairq.policies.nested import Nested
 from fairq.policies.priority import Priority
 from fairq.policies.sfq import SFQ
 from fairq.policies.shortest import Shortest
@@ -79,6 +81,7 @@ def random_case(seed: int) -> Case:
 Pair = tuple[Callable[[Case], Policy], Callable[[Case], plain.Plain]]
 
 RATES = {0: 4, 1: 2, 2: 1}
+FIRMS = {"a": "ab", "b": "ab", "d": "de", "e": "de"}
 
 PAIRS: Mapping[str, Pair] = {
     "FIFO": (lambda c: FIFO(), lambda c: plain.PlainFIFO()),
@@ -92,10 +95,39 @@ PAIRS: Mapping[str, Pair] = {
     "DRR": (lambda c: DRR(c.quantum, c.weights), lambda c: plain.PlainDRR(c.quantum, c.weights)),
     "VTC": (lambda c: VTC(c.weights), lambda c: plain.PlainVTC(c.weights)),
     "SFQ": (lambda c: SFQ(c.weights), lambda c: plain.PlainSFQ(c.weights)),
+    "levels, strict": (
+        lambda c: Levels({0: DRR(c.quantum, c.weights), 1: VTC(c.weights), 2: FIFO()}),
+        lambda c: plain.PlainLevels(
+            {
+                0: plain.PlainDRR(c.quantum, c.weights),
+                1: plain.PlainVTC(c.weights),
+                2: plain.PlainFIFO(),
+            },
+            None,
+        ),
+    ),
+    "levels, ageing": (
+        lambda c: Levels({level: DRR(c.quantum, c.weights) for level in range(3)}, ageing=c.ageing),
+        lambda c: plain.PlainLevels(
+            {level: plain.PlainDRR(c.quantum, c.weights) for level in range(3)}, c.ageing
+        ),
+    ),
+    "nested": (
+        lambda c: Nested(FIRMS, lambda firm: DRR(c.quantum, c.weights), {"ab": 2}),
+        lambda c: plain.PlainNested(FIRMS, lambda firm: plain.PlainDRR(c.quantum, c.weights), {"ab": 2}),
+    ),
 }
 
-UNDER_CAPS = [name for name in PAIRS if name != "DRR"]
-"""Under caps the schedule of DRR is not fixed by any paper; its outcomes are checked elsewhere."""
+UNDER_CAPS = [
+    "FIFO",
+    "strict priority",
+    "priority with ageing",
+    "accumulating priority",
+    "shortest",
+    "VTC",
+    "SFQ",
+]
+"""Under caps the schedules of rings are fixed by no paper; their outcomes are checked elsewhere."""
 
 
 def differs(name: str, case: Case, capped: bool) -> dict[Any, Any]:
@@ -132,6 +164,18 @@ QUEUES: Mapping[str, Callable[[Any, dict[str, int]], Twins]] = {
     "DRR": lambda q, w: (DRR(q, w), plain.PlainDRR(q, w)),
     "VTC": lambda q, w: (VTC(w), plain.PlainVTC(w)),
     "SFQ": lambda q, w: (SFQ(w), plain.PlainSFQ(w)),
+    "levels, strict": lambda q, w: (
+        Levels({0: DRR(q, w), 1: VTC(w), 2: FIFO()}),
+        plain.PlainLevels({0: plain.PlainDRR(q, w), 1: plain.PlainVTC(w), 2: plain.PlainFIFO()}, None),
+    ),
+    "levels, ageing": lambda q, w: (
+        Levels({level: DRR(q, w) for level in range(3)}, ageing=q),
+        plain.PlainLevels({level: plain.PlainDRR(q, w) for level in range(3)}, q),
+    ),
+    "nested": lambda q, w: (
+        Nested(FIRMS, lambda firm: DRR(q, w), {"ab": 2}),
+        plain.PlainNested(FIRMS, lambda firm: plain.PlainDRR(q, w), {"ab": 2}),
+    ),
 }
 
 
@@ -145,7 +189,7 @@ def random_calls(name: str, seed: int, steps: int = 60) -> None:
     tenants = "abcde"[: draw.randint(1, 5)]
     quantum: Any = draw.choice([1, 2, 3, 5, 10, 30, Fraction(7, 3)])
     policy, twin = QUEUES[name](quantum, {t: draw.randint(1, 4) for t in tenants})
-    has_weights = hasattr(twin, "weights")
+    has_weights = hasattr(twin, "weights") or name.startswith("levels")
     waiting: list[Request] = []
     running: dict[Request, Any] = {}
     for step in range(steps):

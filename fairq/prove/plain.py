@@ -8,6 +8,7 @@ contract alone, so that equal schedules mean something. Slow on purpose. A reque
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from fractions import Fraction
 from typing import Any
 
@@ -151,7 +152,7 @@ class PlainCounting(Plain):
         if tenant in self.lagging:
             level = self.level()
             self.largest_behind = max(self.largest_behind, cost)
-            if mine < level - 8 * self.largest_behind:
+            if level - mine > (8 + Fraction(len(self.lagging), 16)) * self.largest_behind:
                 forgiven = level - 4 * self.largest_behind - mine
                 self.counters[tenant] += forgiven
                 for other in self.beside(tenant, [request.key] + [w[2].key for w in self.of(tenant)]):
@@ -283,6 +284,115 @@ class PlainDRR(Plain):
 
     def set_weight(self, tenant: str, weight: Any) -> None:
         self.weights[tenant] = weight
+
+
+class PlainLevels(Plain):
+    """A plain policy per level; strict, or the smallest arrival + ageing·level of their next requests."""
+
+    def __init__(self, levels: Mapping[Any, Plain], ageing: Any) -> None:
+        super().__init__()
+        self.levels = dict(levels)
+        self.ageing = ageing
+
+    def joins(self, request: Any) -> None:
+        self.levels[request.priority].put(request)
+
+    def first(self, can: list[Any], now: Any) -> Any:
+        return super().first(_offers(self.levels.values(), can), now)
+
+    def rank(self, wait: Any, now: Any) -> Any:
+        level = wait[2].priority
+        return level if self.ageing is None else wait[0] + self.ageing * level
+
+    def serve(self, request: Any) -> None:
+        self.levels[request.priority].get()
+
+    def cancel(self, request: Any) -> None:
+        super().cancel(request)
+        self.levels[request.priority].cancel(request)
+
+    def settle(self, request: Any, difference: Any) -> None:
+        self.levels[request.priority].settle(request, difference)
+
+    def ended(self, request: Any) -> None:
+        self.levels[request.priority].ended(request)
+
+    def set_weight(self, tenant: str, weight: Any) -> None:
+        for inner in self.levels.values():
+            inner.set_weight(tenant, weight)
+
+
+class PlainNested(Plain):
+    """Counters between branches as in VTC; inside a branch a plain policy of its own."""
+
+    def __init__(
+        self, branch_of: Mapping[str, str], make: Callable[[str], Plain], weights: Mapping[str, Any]
+    ) -> None:
+        super().__init__()
+        self.branch_of = dict(branch_of)
+        self.make = make
+        self.weights = dict(weights)
+        self.inner: dict[str, Plain] = {}
+        self.counters: dict[str, Any] = {}
+        self.emptied: str | None = None
+        self.told: dict[str, Any] = {}  # weights of tenants
+
+    def branch(self, request: Any) -> str:
+        tenant: str = request.tenant
+        return self.branch_of.get(tenant, tenant)
+
+    def joins(self, request: Any) -> None:
+        name = self.branch(request)
+        if name not in self.inner:
+            self.inner[name] = self.make(name)
+            for tenant, weight in self.told.items():
+                self.inner[name].set_weight(tenant, weight)
+        if not self.inner[name].waits:
+            last = 0 if self.emptied is None else self.counters[self.emptied]
+            waiting = [self.counters[b] for b, inner in self.inner.items() if inner.waits]
+            self.counters[name] = max(self.counters.get(name, 0), min(waiting, default=last))
+        self.inner[name].put(request)
+
+    def first(self, can: list[Any], now: Any) -> Any:
+        return super().first(_offers(self.inner.values(), can), now)
+
+    def rank(self, wait: Any, now: Any) -> Any:
+        return self.counters[self.branch(wait[2])]
+
+    def serve(self, request: Any) -> None:
+        self.charge(request, request.cost)
+        self.inner[self.branch(request)].get()
+
+    def charge(self, request: Any, cost: Any) -> None:
+        name = self.branch(request)
+        self.counters[name] += _ratio(cost, self.weights.get(name, 1))
+
+    def after(self, request: Any) -> None:
+        name = self.branch(request)
+        if not self.inner[name].waits:
+            self.emptied = name
+
+    def cancel(self, request: Any) -> None:
+        self.inner[self.branch(request)].cancel(request)
+        super().cancel(request)
+
+    def settle(self, request: Any, difference: Any) -> None:
+        self.charge(request, difference)
+        self.inner[self.branch(request)].settle(request, difference)
+
+    def ended(self, request: Any) -> None:
+        self.inner[self.branch(request)].ended(request)
+
+    def set_weight(self, tenant: str, weight: Any) -> None:
+        self.told[tenant] = weight
+        for inner in self.inner.values():
+            inner.set_weight(tenant, weight)
+
+
+def _offers(policies: Iterable[Plain], can: list[Any]) -> list[Any]:
+    """Of those that may run, what each policy would send next. Copies are asked: a ring turns when asked."""
+    heads = [deepcopy(policy).get() for policy in policies if policy.waits]
+    return [wait for wait in can if any(wait[2] is head for head in heads)]
 
 
 def _ratio(cost: Any, weight: Any) -> Any:

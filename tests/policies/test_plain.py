@@ -22,7 +22,7 @@ SCHEDULES = [(name, False) for name in agree.PAIRS] + [(name, True) for name in 
 def test_the_plain_implementation_shares_no_code():
     tree = ast.parse(Path(plain.__file__).read_text())
     froms = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert froms == {"__future__", "collections.abc", "fractions", "typing"}
+    assert froms == {"__future__", "collections.abc", "copy", "fractions", "typing"}
     assert not any(isinstance(node, ast.Import) for node in ast.walk(tree))
 
 
