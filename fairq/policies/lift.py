@@ -7,9 +7,10 @@ a tenant without waiting work, whose counter stands still, and one that a cap ke
 * Who is passed over, because it may not run, *lags*. Its low counter is no level for others: else whoever
   joined would start as far behind, and be served alone until it had caught up with a cap's history. Only a
   newcomer under the same group cap starts level with it, for these two share what the cap lets through.
-* It may not save up more than ``BANKED`` of the largest requests (per weight): beyond twice that, the rest is
-  forgiven, and those who lag under the same group cap are moved along with it, so that their weights among
-  each other stay exact.
+* It may not save up more than ``BANKED`` of the largest requests (per weight): once it is behind by more than
+  twice that, the rest is forgiven. Those who lag under the same group cap are moved along with it, so that
+  their weights among each other stay exact; as this takes a step for each, it is done the less often the more
+  lag, by a sixteenth of a request each.
 
 While nobody is held back this is the lift of Sheng et al. (2024), algorithm 2.
 """
@@ -95,6 +96,7 @@ class Lift(Generic[C]):
         self._behind: dict[Hold, _Behind[C]] = {}
         self._last: C | None = None  # of those abreast, the one whose line emptied last
         self._largest: Number = 0  # request of any that lagged, per weight
+        self._count = 0  # of those that lag
 
     # -- what happened --------------------------------------------------------------------------
 
@@ -108,7 +110,8 @@ class Lift(Generic[C]):
                 if member.waiting:
                     self._stand(member)
         while (passed := self._abreast.top()) is not None and passed.counter < chosen.counter:
-            passed.abreast, passed.lags = False, True
+            passed.abreast = False
+            self._lag(passed)
             self.grouped(passed)
 
     def moved(self, member: C, level: Number) -> None:
@@ -123,6 +126,8 @@ class Lift(Generic[C]):
         """Its line is empty."""
         if not member.lags:
             self._last = member
+        else:
+            self._count -= 1
         member.abreast = member.lags = False
 
     def joined(self, member: C, level: Number) -> None:
@@ -132,7 +137,8 @@ class Lift(Generic[C]):
             tops = [self._behind[hold].top() for hold in member.group_holds() if hold in self._behind]
             start = min([level, *(top.counter for top in tops if top is not None)])
         member.counter = max(member.counter, start)
-        member.lags = member.counter < level
+        if member.counter < level:
+            self._lag(member)
         self.moved(member, level)
 
     def grouped(self, member: C) -> None:
@@ -160,9 +166,9 @@ class Lift(Generic[C]):
         """What one that lags is forgiven when it is served; ``request``: its cost per weight."""
         if not member.lags:
             return 0
-        self._largest = max(self._largest, request)
-        keeps = level - BANKED * self._largest
-        return keeps - member.counter if member.counter < keeps - BANKED * self._largest else 0
+        largest = self._largest = max(self._largest, request)
+        behind = level - member.counter
+        return behind - BANKED * largest if 16 * behind > (32 * BANKED + self._count) * largest else 0
 
     def companions(self, member: C) -> Iterator[C]:
         """The others who lag under a group cap that ``member`` is under, each once."""
@@ -173,6 +179,12 @@ class Lift(Generic[C]):
                     seen.add(id(other))
                     yield other
 
+    def _lag(self, member: C) -> None:
+        member.lags = True
+        self._count += 1
+
     def _stand(self, member: C) -> None:
+        if member.lags:
+            self._count -= 1
         member.abreast, member.lags = True, False
         self._abreast.add(member)

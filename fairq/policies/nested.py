@@ -14,6 +14,19 @@ from fairq.policies.lines import REFUSED, Gate, Hold, Member, Pool
 from fairq.request import Number, Request
 
 
+class _Open:
+    """Lets everything through. A branch may be held back all the same, by caps of its own."""
+
+    def __call__(self, key: str) -> bool:
+        return True
+
+    def blocker(self, key: str) -> Hold | None:
+        return None
+
+
+OPEN = _Open()
+
+
 class _Branch(Member):
     """A branch as a member of the pool: its rank is that of the request its policy would send next."""
 
@@ -30,7 +43,7 @@ class _Branch(Member):
         self._nested = nested
 
     def rank(self, gate: Gate | None) -> Any:
-        head = self.inner.peek(gate, self._nested._now)
+        head = self.inner.peek(None if gate is OPEN else gate, self._nested._now)
         return None if head is None else (self.counter, *self._nested._waiting[head][:-1])
 
     def group_holds(self) -> Iterable[Hold]:
@@ -126,7 +139,7 @@ class Nested(Composite):
 
     def _pick(self, gate: Gate | None, now: Number | None) -> Policy | None:
         self._now = now
-        branch: _Branch | None = self._pool.best(gate)
+        branch: _Branch | None = self._pool.best(OPEN if gate is None else gate)
         return None if branch is None else branch.inner
 
     def _leave(self, request: Request, gate: Gate | None) -> None:

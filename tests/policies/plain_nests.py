@@ -115,9 +115,9 @@ class PlainNested(Nest):
         name = self.of(request)
         self.lagging |= {other for other in self.waiting() if self.counters[other] < self.counters[name]}
         if name in self.lagging:  # it may catch up with four of the largest requests
-            self.most = max(self.most, 4 * Fraction(request.cost) / self.weights.get(name, 1))
-            if self.counters[name] < self.level() - 2 * self.most:
-                self.counters[name] = self.level() - self.most
+            self.most = max(self.most, Fraction(request.cost) / self.weights.get(name, 1))
+            if self.level() - self.counters[name] > (8 + Fraction(len(self.lagging), 16)) * self.most:
+                self.counters[name] = self.level() - 4 * self.most
         self.charge(name, request.cost)
         self.left(request)
 
@@ -179,6 +179,11 @@ class PlainSoftCaps(Around):
             )
 
         return [within, lambda key: True]
+
+
+class PlainCaps(PlainSoftCaps):
+    def passes(self):
+        return super().passes()[:1]
 
 
 class PlainFloors(Around):

@@ -22,7 +22,7 @@ from fairq import (
 )
 from fairq.prove import plain
 
-from .plain_nests import PlainFloors, PlainLevels, PlainNested, PlainSoftCaps
+from .plain_nests import PlainCaps, PlainFloors, PlainLevels, PlainNested, PlainSoftCaps
 
 ORGS = {"a": "x", "b": "x", "c": "y"}
 WEIGHTS = {"a": 2, "c": 3}
@@ -87,6 +87,7 @@ PAIRS = {
             WEIGHTS,
         ),
     ),
+    "nested with caps inside and around": lambda: capped_branches(),
     "soft caps, FIFO": lambda: soft(FIFO(), plain.PlainFIFO()),
     "soft caps, VTC": lambda: soft(VTC(WEIGHTS), plain.PlainVTC(WEIGHTS)),
     "soft caps, levels": lambda: soft(*levels(4, ring=False)),
@@ -110,6 +111,16 @@ PAIRS = {
         hard_over_soft(),
     ),
 }
+
+
+def capped_branches():
+    """Branch x may run two, and each key one of these; around, a and c share two."""
+    inside = [[{"a", "a2", "b", "b2"}, 2]] + [[{key}, 1] for key in KEYS]
+    policy, twin = nested(
+        lambda: KeyCaps(VTC(WEIGHTS), default=1, groups={"x": (["a", "a2", "b", "b2"], 2)}),
+        lambda: PlainCaps(plain.PlainVTC(WEIGHTS), inside),
+    )
+    return KeyCaps(policy, groups={"ac": (["a", "c"], 2)}), PlainCaps(twin, [[{"a", "c"}, 2]])
 
 
 def hard_over_soft():
