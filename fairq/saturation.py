@@ -160,8 +160,8 @@ def judge(series: Series, *, slots: float | None = None, relief: float = RELIEF)
     Parameters
     ----------
     slots : how many can run at once, where known; default: the most that were seen running.
-    relief : how much more the box would serve with twice the slots and twice the KV cache; see
-        ``relief_of``.
+    relief : how much more the box would serve with twice the slots and twice the KV cache
+        (``fairq.capacity.relief`` knows, from a profile).
 
     Raises
     ------
@@ -213,16 +213,6 @@ def measure(series: Series, *, slots: float | None = None) -> dict[str, float]:
         "preemptions": _preemptions(series),
     }
     return m
-
-
-def relief_of(tokens_per_s: Sequence[float], streams: int) -> float:
-    """How much more twice the streams would make: ``tokens_per_s[n - 1]`` with n streams, as a card has it.
-
-    Where the rows end before ``2·streams``, the last one counts.
-    """
-    now = tokens_per_s[min(streams, len(tokens_per_s)) - 1]
-    twice = tokens_per_s[min(2 * streams, len(tokens_per_s)) - 1]
-    return max(twice / now, 1.0)
 
 
 def _table(m: Mapping[str, float], relief: float) -> list[Evidence]:

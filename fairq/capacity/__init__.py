@@ -6,7 +6,7 @@ rate counts generated tokens. Per stream × streams = total, in every row.
 
 from fairq.capacity.card import Card, Limits, Point, StreamRow, Target, UserRow, make_card
 from fairq.capacity.measured import from_levels, from_served, levels_of
-from fairq.capacity.modelled import from_profile, from_scenario, from_slots
+from fairq.capacity.modelled import from_profile, from_scenario, from_slots, relief, relief_of
 from fairq.capacity.shape import Shape
 
 __all__ = [
@@ -24,4 +24,6 @@ __all__ = [
     "from_slots",
     "levels_of",
     "make_card",
+    "relief",
+    "relief_of",
 ]

@@ -110,7 +110,7 @@ def from_levels(
         f"measured at {fit.levels} numbers of streams: a token takes {fit.base * 1000:.2f} ms"
         f" + {fit.each * 1000:.3f} ms per stream (rms misfit {100 * fit.error:.0f} %)"
     ]
-    if fit.levels < 2 or not fit.each:
+    if fit.levels < 2:
         words.append("one number of streams says nothing about others: they are given the same speed each")
     card = make_card(
         point,
@@ -140,7 +140,14 @@ def _with_measured(rows: Sequence[Any], levels: Sequence[Level]) -> list[Any]:
     return marked
 
 
-def from_served(table: pd.DataFrame, *, source: str, kv_tokens: int | None = None, **asked: Any) -> Card:
+def from_served(
+    table: pd.DataFrame,
+    *,
+    source: str,
+    kv_tokens: int | None = None,
+    notes: Sequence[str] = (),
+    **asked: Any,
+) -> Card:
     """The card of a box from its log.
 
     What binds is what stays the same while people wait: if the tokens held stay the same and the number in
@@ -150,7 +157,7 @@ def from_served(table: pd.DataFrame, *, source: str, kv_tokens: int | None = Non
     ----------
     table : ``arrival, start, first_token, finish`` in seconds (``first_token`` may be NaN: the answer came as
         a whole), ``prompt_tokens, output_tokens``; one row per finished request.
-    kv_tokens : what the KV cache holds, if known.
+    kv_tokens : what the KV cache holds, if known. notes : to be said first on the card.
 
     Raises
     ------
@@ -167,7 +174,7 @@ def from_served(table: pd.DataFrame, *, source: str, kv_tokens: int | None = Non
     first_part = float(to_first[known].sum() / service[known].sum()) if known.any() else 0.0
     queued = time.waiting > 0
     share = float(time.dt[queued].sum() / time.dt.sum())
-    limits, notes, most = Limits(), [], _high(time.running, time.dt)
+    limits, notes, most = Limits(), [*notes], _high(time.running, time.dt)
     if share >= QUEUED:
         dt = time.dt[queued]
         running, spread = _mean_cv(time.running[queued], dt)

@@ -86,6 +86,39 @@ def from_profile(
     )
 
 
+def relief(profile: Any, shape: Shape, **engine: Any) -> float:
+    """How much more twice the slots and twice the KV cache would serve (``fairq.saturation.judge``).
+
+    ``engine``: as ``from_profile`` takes it. Raises ValueError.
+    """
+    now = from_profile(profile, shape, **engine)
+    kv = engine.get("kv_tokens") or profile.kv_tokens
+    more = {"max_num_seqs": 2 * engine.get("max_num_seqs", 256), "kv_tokens": None if kv is None else 2 * kv}
+    gateway = engine.get("gateway_slots")
+    twice = from_profile(
+        profile, shape, **{**engine, **more, "gateway_slots": None if gateway is None else 2 * gateway}
+    )
+    return max(twice.top.tokens_per_s / now.top.tokens_per_s, 1.0)
+
+
+def relief_of(scenario: Any) -> float:
+    """The same for a scenario's engine: slots that do not slow each other serve twice as much."""
+    engine = scenario.engine()
+    if not hasattr(engine, "profile"):
+        return 2.0
+    limits, shape = engine.limits, from_scenario(scenario).shape
+    assert shape is not None  # a scenario's card has one
+    return relief(
+        engine.profile,
+        shape,
+        max_num_seqs=limits.max_num_seqs,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        kv_tokens=limits.kv_tokens,
+        block_tokens=limits.block_tokens,
+        gateway_slots=engine.slots,
+    )
+
+
 def batching_speed(profile: Any, shape: Shape, n: int, budget: int) -> Speed:
     """The mean first-token and per-token times with n streams; see the module's text."""
     room = max(budget - (n - 1), 1)

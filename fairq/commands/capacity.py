@@ -150,21 +150,20 @@ def _from_file(
         raise InputError(f"{file}: no such file")
     served = read_served(path)
     if served is not None and profile is None:
-        return from_served(served, source=f"log {path.name}", kv_tokens=engine["kv_tokens"], **asked)
+        table, notes = served
+        source = f"log {path.name}"
+        return from_served(table, source=source, kv_tokens=engine["kv_tokens"], notes=notes, **asked)
     if profile is None:
         raise InputError(f"{file}: says what was asked, not when it was served: give --profile for the speed")
-    prompt, output = _sizes(path, served)
     note = {"source": f"profile {profile} with the requests of {path.name}"}
-    return _from_profile(profile, _shape(*sizes, prompt, output), engine, {**asked, **note})
+    return _from_profile(profile, _shape(*sizes, *_sizes(path)), engine, {**asked, **note})
 
 
-def _sizes(path: Path, served: Any) -> tuple[Any, Any]:
-    if served is not None:
-        return served["prompt_tokens"], served["output_tokens"]
-    from fairq.commands.run import open_scenario
+def _sizes(path: Path) -> tuple[Any, Any]:
+    from fairq.workload.readers import read_log
 
-    requests = open_scenario(str(path)).workload().requests(0)
-    return [each.prompt_tokens for each in requests], [each.output_tokens for each in requests]
+    trace = read_log(path).trace
+    return trace.prompt_tokens, trace.output_tokens
 
 
 def _shape(prompt: float | None, output: float | None, prompts: Any = None, outputs: Any = None) -> Shape:

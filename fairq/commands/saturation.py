@@ -44,10 +44,10 @@ def saturation(
         return
     from fairq.saturation import judge
 
-    series, known = _series(str(file), policy)
+    series, known, relief = _series(str(file), policy)
     if slots is not None and slots < 1:
         raise InputError(f"--slots must be >= 1, got {slots}")
-    verdict = judge(series, slots=slots or known)
+    verdict = judge(series, slots=slots or known, relief=relief)
     if as_json:
         typer.echo(json.dumps(_document(verdict), indent=1, ensure_ascii=False))
         return
@@ -88,11 +88,13 @@ def _measured(each: Any) -> str:
     return f"{value:.0%}" if each.wanted.rstrip().endswith("%") else f"{value:.3g}"
 
 
-def _series(file: str, policy: str | None) -> tuple[Series, float | None]:
-    from fairq.saturation import read_series, series_of
+def _series(file: str, policy: str | None) -> tuple[Series, float | None, float]:
+    """What to judge, how many can run, and what relief would give."""
+    from fairq.capacity import relief_of
+    from fairq.saturation import RELIEF, read_series, series_of
 
     if Path(file).suffix.lower() == ".csv" and policy is None:
-        return read_series(file), None
+        return read_series(file), None, RELIEF
     from fairq.commands.run import open_scenario
     from fairq.sim import simulate
 
@@ -102,7 +104,10 @@ def _series(file: str, policy: str | None) -> tuple[Series, float | None]:
         result = simulate(scenario.workload(), scenario.policy(name), scenario.engine(), seed=scenario.seed)
     except ValueError as error:
         raise InputError(f"{scenario.source}: {name}: {error}") from error
-    return series_of(result), result.slots
+    try:
+        return series_of(result), result.slots, relief_of(scenario)
+    except ValueError as error:
+        raise InputError(f"{scenario.source}: {error}") from error
 
 
 def _check(seed: int, as_json: bool) -> None:

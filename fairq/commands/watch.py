@@ -175,8 +175,8 @@ def _rate(seen: Sequence[Snapshot]) -> float | None:
     return None if last is None or math.isnan(last.tokens) else last.tokens_per_s
 
 
-def _verdict(seen: Sequence[Snapshot], slots: int | None) -> Any:
-    from fairq.live.cards import series_from
+def _verdict(seen: Sequence[Snapshot], slots: int | None, model: Any = None) -> Any:
+    from fairq.live.cards import relief_from, series_from
     from fairq.saturation import judge
 
     if len(seen) < 5:
@@ -185,8 +185,8 @@ def _verdict(seen: Sequence[Snapshot], slots: int | None) -> Any:
         series = series_from(seen)
     except ValueError:
         return None
-    known = seen[-1].slots
-    return judge(series, slots=slots or (None if math.isnan(known) or known < 1 else known))
+    known = slots or (None if math.isnan(seen[-1].slots) or seen[-1].slots < 1 else seen[-1].slots)
+    return judge(series, slots=known, relief=relief_from(seen, model, slots))
 
 
 def _sum_up(url: str, seen: Sequence[Snapshot], slots: int | None, model: Any) -> None:
@@ -196,7 +196,7 @@ def _sum_up(url: str, seen: Sequence[Snapshot], slots: int | None, model: Any) -
 
     if len(seen) < 2:
         raise InputError(f"{url}: fewer than two pages were read: no card")
-    verdict = _verdict(seen, slots)
+    verdict = _verdict(seen, slots, model)
     if verdict is not None:
         show_verdict(verdict, url)
     try:

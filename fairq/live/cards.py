@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from fairq.capacity import Card, Limits, Shape, from_levels, from_profile
+from fairq.capacity import Card, Limits, Shape, from_levels, from_profile, relief
 from fairq.capacity.measured import Level
 from fairq.files import InputError
 from fairq.live.scrape import Snapshot
-from fairq.saturation import FULL, Series
+from fairq.saturation import FULL, RELIEF, Series
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,14 @@ def card_of(
         notes=notes,
         **asked,
     )
+
+
+def relief_from(snapshots: Sequence[Snapshot], profile: Any, slots: int | None) -> float:
+    """What twice the slots and KV cache would give, of a known profile and the requests that were seen."""
+    whole = window(snapshots[0], snapshots[-1]) if len(snapshots) > 1 else None
+    if profile is None or whole is None or isnan(whole.output_tokens):
+        return RELIEF
+    return relief(profile, _shape(whole), **({"max_num_seqs": slots} if slots else {}))
 
 
 def _slots(snaps: Sequence[Snapshot]) -> int | None:

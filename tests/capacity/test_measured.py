@@ -69,7 +69,7 @@ def test_nothing_binds_where_nobody_waits():
 
 @pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
 def test_the_real_run_says_that_kv_binds_and_how_much_it_holds():
-    served = read_served(REAL)
+    served, _ = read_served(REAL)
     card = from_served(served, source="log")
     assert card.binds == "KV"
     # 2,588 blocks of 16 tokens. Who was preempted still counts as in service, which makes it a little more.
@@ -81,7 +81,7 @@ def test_the_real_run_says_that_kv_binds_and_how_much_it_holds():
 
 @pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
 def test_the_profile_alone_foretells_the_real_run():
-    served = read_served(REAL)
+    served, _ = read_served(REAL)
     profile = load_profile("rtx4090-llama-3.1-8b")
     card = from_profile(profile, Shape.from_sizes(served["prompt_tokens"], served["output_tokens"]))
     assert card.binds == "KV"
@@ -98,7 +98,7 @@ def test_a_run_of_fairq_is_a_log(tmp_path):
     result = simulate(workload, FIFO(), SlotEngine(2), seed=1)
     path = tmp_path / "requests.csv"
     result.to_csv(path)
-    served = read_served(path)
+    served, _ = read_served(path)
     assert len(served) == len(result.requests)
     assert served["finish"].to_numpy() == pytest.approx(result.requests["finish"].to_numpy(dtype=float))
 
@@ -107,10 +107,21 @@ def test_bad_rows_are_named(tmp_path):
     path = tmp_path / "log.csv"
     header = "arrival,start,first_token,finish,prompt_tokens,output_tokens\n"
     path.write_text(header + "0,0,1,2,10,5\n1,x,2,3,10,5\n")
-    with pytest.raises(InputError, match="request 2: start must be a number, got 'x'"):
+    with pytest.raises(InputError, match=r"log\.csv:3: start must be a number, got 'x'"):
         read_served(path)
     path.write_text(header + "3,2,3,4,10,5\n")
-    with pytest.raises(InputError, match="out of order"):
+    with pytest.raises(InputError, match=r"log\.csv:2: .* out of order"):
         read_served(path)
-    path.write_text("arrived,tokens\n1,2\n")
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n1,2,3\n")
     assert read_served(path) is None
+
+
+def test_a_gateways_log_has_a_card_that_says_what_it_does_not_know(tmp_path):
+    # Two at once all the time, each answer of 20 tokens takes two seconds.
+    path = tmp_path / "spend.csv"
+    rows = [f"u{i % 2},{i - i % 2},{i - i % 2 + 2},10,20" for i in range(20)]
+    path.write_text("user,start_time,end_time,prompt_tokens,completion_tokens\n" + "\n".join(rows) + "\n")
+    served, notes = read_served(path)
+    card = from_served(served, source="log", notes=notes)
+    assert card.at(2).measured_tokens_per_s == pytest.approx(20)
+    assert "waiting counts as service" in card.notes[0]

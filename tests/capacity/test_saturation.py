@@ -8,11 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fairq import FIFO
+from fairq.capacity import Shape, relief, relief_of
 from fairq.cli import app
 from fairq.files import InputError
-from fairq.saturation import ADVICE, VERDICTS, Series, judge, read_series, relief_of, series_of
+from fairq.saturation import ADVICE, VERDICTS, Series, judge, read_series, series_of
 from fairq.saturation_truth import cases, confusion
+from fairq.scenario import Scenario
 from fairq.sim import SlotEngine, simulate
+from fairq.sim.batching import Profile
 from fairq.workload import Dump, Fixed, Tenant, Workload
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "traces" / "vllm_rtx4090_llama31_8b_timeseries.csv"
@@ -73,14 +76,21 @@ def test_saturated_says_what_is_full():
     assert judge(series(T, 8, finished=T, kv=0.2), slots=8).binds == "slots"
 
 
-def test_relief_from_a_card():
-    rows = [10, 19, 27, 34]  # tokens/s with 1 … 4 streams
-    assert relief_of(rows, 1) == pytest.approx(1.9)
-    assert relief_of(rows, 2) == pytest.approx(34 / 19)
-    assert relief_of(rows, 4) == 1.0
-    # A box that gains nothing from more streams is saturated by the least overload.
+def test_relief_of_a_box_that_gains_nothing():
+    # The least overload of a box that gains nothing from more streams is a shortage.
     growing = series(0.2 * T, finished=T)
     assert judge(growing, slots=8, relief=1.0).name == "saturated"
+    assert judge(growing, slots=8, relief=2.0).name == "slot-bound"
+
+
+def test_relief_by_hand():
+    # 10 ms a step whatever runs: twice the slots, twice the tokens.
+    flat = Profile(10, 0, 0, 0, kv_tokens=100_000)
+    assert relief(flat, Shape.of(10, 10), max_num_seqs=8) == pytest.approx(2)
+    # 1 ms per stream and nothing to share: more slots bring nothing.
+    steep = Profile(0, 1, 0, 0, kv_tokens=100_000)
+    assert relief(steep, Shape.of(10, 10), max_num_seqs=8) == pytest.approx(1)
+    assert relief_of(Scenario.load("noisy_burst")) == 2
 
 
 @pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
