@@ -100,7 +100,12 @@ def _computed(
 
     calls = (delayed(one)(run, key, task) for key, task in tasks.items())
     with _workers(backend):
-        parallel = Parallel(n_jobs=-1 if jobs is None else jobs, return_as="generator_unordered")
+        parallel = Parallel(
+            n_jobs=-1 if jobs is None else jobs,
+            return_as="generator_unordered",
+            # Enough at hand that a worker never waits for this process to wake up.
+            pre_dispatch="6*n_jobs",
+        )
         computed = parallel(calls)
         try:
             yield computed

@@ -140,9 +140,9 @@ def call(*arguments: str | Path, code: int = 0) -> str:
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "log.jsonl"
     path.write_text(
-        '{"start": 100, "user": "ann", "key": "sk-1", "prompt_tokens": 5, "completion_tokens": 2, "end": 103}\n'
-        '{"start": 101, "user": "bob", "key": "sk-2", "prompt_tokens": 6, "completion_tokens": 3, "end": 105}\n'
-        '{"start": 102, "user": "bob", "key": "sk-2", "prompt_tokens": "x", "completion_tokens": 3}\n'
+        '{"ts": 100, "user": "ann", "key": "sk-1", "prompt_tokens": 5, "completion_tokens": 2, "end": 103}\n'
+        '{"ts": 101, "user": "bob", "key": "sk-2", "prompt_tokens": 6, "completion_tokens": 3, "end": 105}\n'
+        '{"ts": 102, "user": "bob", "key": "sk-2", "prompt_tokens": "x", "completion_tokens": 3}\n'
     )
     return path
 
