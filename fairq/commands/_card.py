@@ -24,6 +24,12 @@ BINDS = {
 def headline(card: Card) -> str:
     """What to tell people, in a line."""
     alone, top = card.by_streams[0], card.top
+    if card.extra.get("fit", {}).get("levels") == 1:
+        seen = next(row for row in card.by_streams if row.measured_tokens_per_s is not None)
+        return (
+            f"{seen.streams:g} at once {number(seen.tokens_per_s)} tokens/s in all,"
+            f" {number(seen.tokens_per_s_per_stream)} each (no other number of streams was seen)"
+        )
     return (
         f"alone {number(alone.tokens_per_s)} tokens/s; {top.streams:g} at once {number(top.tokens_per_s)} in"
         f" all, {number(top.tokens_per_s_per_stream)} each"
@@ -134,7 +140,7 @@ def _cells(row: UserRow, think: bool) -> list[str]:
         f"{row.tokens_per_s:,.0f}",
         number(row.tokens_per_s_per_user),
         f"{row.streams:,} × {each:.1f}",
-        number(row.ttft_s),
+        number(row.ttft_s) if row.ttft_s else "–",
         number(1000 * row.time_per_output_token_s),
     ]
     return [*cells, number(row.people or 0)] if think else cells

@@ -72,7 +72,11 @@ def evidence(verdict: Verdict) -> Any:
 
     made = Table()
     for name in ("verdict", "condition", "measured", "wanted", ""):
-        made.add_column(name, justify="right" if name == "measured" else "left", no_wrap=True)
+        made.add_column(
+            name,
+            justify="right" if name == "measured" else "left",
+            no_wrap=name in ("verdict", "measured", ""),
+        )
     for each in verdict.evidence:
         style = "bold" if each.verdict == verdict.name else ""
         made.add_row(

@@ -156,18 +156,28 @@ def card_of(
         # What was not measured is not promised further than twice as far.
         known = min(known, 2 * most)
         notes.append(f"at most {most} ran: rows beyond that carry the line on")
-    part = whole.ttft_s / whole.latency_s if whole.latency_s and not whole.waiting else 0.0
+    part = _first_part(whole, shape, running)
+    if not part:
+        notes.append("how long the first token takes once in service is not on that page")
     return from_levels(
         levels,
         shape,
         limits if known is None or limits.streams == known else Limits(),
-        first_part=part if 0 < part < 1 else 0.0,
+        first_part=part,
         most_streams=known or most,
         kind="live",
         source=source,
         notes=notes,
         **asked,
     )
+
+
+def _first_part(whole: Window, shape: Shape, running: float) -> float:
+    """Part of the time in service before the first token: what is left beside the tokens after it."""
+    if isnan(whole.tpot_s) or isnan(whole.output_tokens):
+        return 0.0
+    service = shape.output_tokens * running / whole.tokens_per_s
+    return min(max(1 - (shape.output_tokens - 1) * whole.tpot_s / service, 0.0), 0.99)
 
 
 def relief_from(snapshots: Sequence[Snapshot], profile: Any, slots: int | None) -> float:
