@@ -138,6 +138,42 @@ def test_ten_thousand_keys_behind_one_cap_are_asked_once():
     assert lines < 5_000  # ten thousand keys stand there
 
 
+def test_the_snapshot_tells_what_the_caps_hold():
+    inner = KeyCaps(DRR(10, {"a": 2}), default=5)
+    queue = KeyCaps(inner, per_key={"a": 1}, default=2, groups={"g": (["b", "c"], 1)})
+    for tenant, cost, name in (("a", 4, "a1"), ("a", 3, "a2"), ("b", 25, "b1"), ("c", 5, "c1")):
+        queue.put(Request(tenant, cost, id=name, arrival=1))
+    assert queue.get().id == "a1"
+    shown = {"priority": 0, "arrival": 1}
+    assert queue.snapshot() == {
+        "policy": "DRR under caps under caps",
+        "lines": {
+            "a": [{"id": "a2", "key": "a", "cost": 3, **shown}],
+            "b": [{"id": "b1", "key": "b", "cost": 25, **shown}],
+            "c": [{"id": "c1", "key": "c", "cost": 5, **shown}],
+        },
+        "running": [{"tenant": "a", "id": "a1", "key": "a", "cost": 4, **shown, "charged": 4}],
+        "accounts": {
+            "a": {"weight": 2, "gain": 20, "deficit": 16, "round": 1, "open": True, "due": 1, "place": 0},
+            "b": {"weight": 1, "gain": 10, "deficit": 0, "round": 0, "open": False, "due": 3, "place": 2},
+            "c": {"weight": 1, "gain": 10, "deficit": 0, "round": 0, "open": False, "due": 1, "place": 1},
+        },
+        "next": {"tenant": "c", "id": "c1", "key": "c", "cost": 5, **shown},
+        "why": "c's turn in round 1: deficit 0 + visit of 10 = 10 covers the cost 5. Held back by a cap: a.",
+        "caps": {
+            "keys": {"a": {"running": 1, "limit": 1}},
+            "groups": {"g": {"running": 0, "limit": 1}},
+            "inside": {"keys": {"a": {"running": 1, "limit": 5}}, "groups": {}, "inside": None},
+        },
+    }
+    assert queue.get().id == "c1"
+    view = queue.snapshot()
+    assert view["next"] is None
+    assert view["why"] == "Nothing may run: every waiting key is held back. Held back by a cap: a, b."
+    assert view["caps"]["keys"]["c"] == {"running": 1, "limit": 2}
+    assert view["caps"]["groups"] == {"g": {"running": 1, "limit": 1}}
+
+
 @pytest.mark.parametrize("setting", caps.SETTINGS, ids=lambda s: s.claim)
 @pytest.mark.parametrize("size", caps.SIZES)
 def test_shares_under_caps(setting, size):

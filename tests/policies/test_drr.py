@@ -171,6 +171,27 @@ def test_the_ring_keeps_its_order_when_many_join_in_the_middle():
     assert served(queue, 999) == " ".join(["C1", "A2", *(f"n{n}" for n in range(300)), "B2", "C2"])
 
 
+def test_each_decision_is_explained():
+    queue = DRR(10, {"A": 2})
+    for tenant, cost, name in (("A", 4, "A1"), ("A", 16, "A2"), ("A", 1, "A3"), ("B", 25, "B1")):
+        queue.put(Request(tenant, cost, id=name))
+
+    def why():
+        sentence = queue.snapshot()["why"]
+        queue.done(queue.get())
+        return sentence
+
+    assert why() == "A's turn in round 1: deficit 0 + visit of 20 = 20 covers the cost 4."
+    assert why() == "A's visit of round 1 goes on: its deficit 16 covers the cost 16."
+    assert queue.snapshot()["accounts"] == {
+        "A": {"weight": 2, "gain": 20, "deficit": 0, "round": 1, "open": True, "due": 2, "place": 0},
+        "B": {"weight": 1, "gain": 10, "deficit": 0, "round": 0, "open": False, "due": 3, "place": 1},
+    }
+    assert why() == "A's turn in round 2: deficit 0 + visit of 20 = 20 covers the cost 1."
+    assert why() == "B's turn in round 3: deficit 0 + 3 visits of 10 = 30 covers the cost 25."
+    assert queue.snapshot()["why"] == "Nothing waits."
+
+
 @pytest.mark.parametrize("quantum", fair.QUANTA)
 def test_the_pairwise_bound(quantum):
     worst = fair.worst_pair(lambda w: DRR(quantum, w), quantum, seeds=range(100, 115))

@@ -61,6 +61,27 @@ def test_2000_random_calls_agree(name):
         agree.random_calls(name, seed, steps=120)
 
 
+@pytest.mark.parametrize("name", ["DRR", "VTC", "SFQ"])
+def test_forgetting_idle_tenants_changes_nothing(name, monkeypatch):
+    """The books are closed for idle tenants in bulk, once there are thousands; here at every newcomer."""
+    make = agree.QUEUES[name]
+
+    def forgetful(quantum, weights):
+        policy, twin = make(quantum, weights)
+        close = policy._close_accounts
+
+        def close_again():
+            close()
+            policy._room = 1
+
+        policy._room, policy._close_accounts = 1, close_again
+        return policy, twin
+
+    monkeypatch.setitem(agree.QUEUES, name, forgetful)
+    for seed in range(60):
+        agree.random_calls(name, seed)
+
+
 def test_sfq_tags_are_those_of_the_paper():
     """Tags written down at arrival, as Goyal, Vin & Cheng define them: S = max(v, F before), F = S + L/w."""
     for seed in range(100):
