@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from math import gcd, lcm
 from typing import Any
 
 from fairq.policies.base import show
@@ -21,14 +22,33 @@ from fairq.policies.lines import Entry, Gate, Hold, TenantLines
 from fairq.request import Number, Request
 
 
-def per_weight(cost: Number, weight: Number) -> Number:
-    """``cost / weight``, exact for whole numbers and fractions."""
-    if weight == 1:
-        return cost
-    if isinstance(cost, int) and isinstance(weight, int):
-        whole, rest = divmod(cost, weight)
-        return Fraction(cost, weight) if rest else whole
-    return cost / weight
+class Units:
+    """Whole numbers in place of fractions: counters in parts of a token per weight, so that every whole
+    weight divides them.
+    """
+
+    def __init__(self, weights: Iterable[Number]) -> None:
+        self.parts = lcm(*(weight for weight in weights if isinstance(weight, int)))
+
+    def of(self, cost: Number, weight: Number) -> Number:
+        """``cost / weight`` in these units; exact for whole numbers and fractions."""
+        parts = self.parts
+        if isinstance(weight, int):
+            return cost * (parts // weight) if weight != parts else cost
+        return cost * parts / weight
+
+    def finer(self, weight: Number) -> int:
+        """Make a new weight fit. How many times smaller the units have become."""
+        factor = weight // gcd(weight, self.parts) if isinstance(weight, int) else 1
+        self.parts *= factor
+        return factor
+
+    def tokens(self, counter: Number) -> Number:
+        """A counter in tokens per weight."""
+        if self.parts == 1 or not isinstance(counter, int):
+            return counter / self.parts if self.parts != 1 else counter
+        whole, rest = divmod(counter, self.parts)
+        return Fraction(counter, self.parts) if rest else whole
 
 
 class Account(TenantLines):
@@ -38,7 +58,7 @@ class Account(TenantLines):
 
     def __init__(self, name: str, policy: Counting) -> None:
         super().__init__(name, policy._waiting, policy._cover)
-        self.counter: Number = 0  # tokens per weight
+        self.counter: Number = 0  # in the policy's units
         self.abreast = self.lags = False  # where it stands: see lift.py
 
     def group_holds(self) -> Iterable[Hold]:
@@ -61,7 +81,21 @@ class Counting(Fair[Account]):
 
     def __init__(self, weights: Mapping[str, Number] | None = None) -> None:
         super().__init__(weights)
+        self._units = Units(self._weights.values())
         self._lift: Lift[Account] = Lift()
+
+    def set_weight(self, tenant: str, weight: Number) -> None:
+        super().set_weight(tenant, weight)
+        factor = self._units.finer(weight)
+        if factor != 1:
+            self._rescale(factor)
+
+    def _rescale(self, factor: int) -> None:
+        """The units have become smaller."""
+        self._lift.rescale(factor, self._tenants.values())
+        for state in self._tenants.values():
+            if state.waiting:
+                self._pool.place(state, self._floor(state))
 
     def _new(self, name: str) -> Account:
         return Account(name, self)
@@ -83,14 +117,14 @@ class Counting(Fair[Account]):
         self._lift.joined(state, self._level())
 
     def _serve(self, state: Account, request: Request, gate: Gate | None) -> None:
-        cost = per_weight(request.cost, self.weight(state.name))
+        cost = self._units.of(request.cost, self.weight(state.name))
         self._lift.passing(state, gate, self._tenants.values())
         if state.lags:
             self._forgive(state, cost)
         else:
             self._served(state)
         state.counter += cost
-        self._lift.moved(state, self._level())
+        self._lift.moved(state, self._level)
 
     def _served(self, state: Account) -> None:
         """One that does not lag is about to be charged."""
@@ -103,13 +137,13 @@ class Counting(Fair[Account]):
             state.counter += overdue
             for other in self._lift.companions(state):
                 other.counter = min(other.counter + overdue, level)
-                self._lift.moved(other, level)
+                self._lift.moved(other, lambda: level)
                 self._pool.place(other, self._floor(other))
 
     def _adjust(self, state: Account, difference: Number) -> None:
-        state.counter += per_weight(difference, self.weight(state.name))
+        state.counter += self._units.of(difference, self.weight(state.name))
         if state.waiting:
-            self._lift.moved(state, self._level())
+            self._lift.moved(state, self._level)
 
     def _emptied(self, state: Account) -> None:
         self._lift.emptied(state)
@@ -126,7 +160,7 @@ class Counting(Fair[Account]):
         self._pending: dict[str, Number] = {}
         for request, charged in self._running.items():
             name = request.tenant
-            weighted = per_weight(charged, self.weight(name))
+            weighted = self._units.of(charged, self.weight(name))
             self._pending[name] = self._pending.get(name, 0) + weighted
         settled = [s.counter - self._pending.get(s.name, 0) for s in self._tenants.values() if s.waiting]
         self._least = min([self._level() - sum(self._pending.values()), *settled])
@@ -141,16 +175,18 @@ class Counting(Fair[Account]):
         """Per tenant: ``weight``; ``counter``, in tokens per weight; ``place`` among those waiting."""
         waiting = sorted((s.rank(None), s.name) for s in self._tenants.values() if s.waiting)
         places = {name: place for place, (_, name) in enumerate(waiting)}
+        tokens = self._units.tokens
         return {
-            name: {"weight": self.weight(name), "counter": s.counter, "place": places.get(name)}
+            name: {"weight": self.weight(name), "counter": tokens(s.counter), "place": places.get(name)}
             for name, s in self._tenants.items()
         }
 
     def _why(self, request: Request, now: Number | None) -> str:
         state = self._tenants[request.tenant]
         others = [s for s in self._tenants.values() if s.waiting and s is not state]
-        said = f"{state.name} has been charged least among those that may run: {show(state.counter)}"
+        tokens = self._units.tokens
+        said = f"{state.name} has been charged least among those that may run: {show(tokens(state.counter))}"
         if not others:
             return f"{said} tokens per weight; nobody else waits."
         second = min(others, key=lambda s: (s.counter, s.rank(None)))
-        return f"{said} tokens per weight ({second.name}: {show(second.counter)})."
+        return f"{said} tokens per weight ({second.name}: {show(tokens(second.counter))})."

@@ -17,7 +17,7 @@ While nobody is held back this is the lift of Sheng et al. (2024), algorithm 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -67,6 +67,9 @@ class _Abreast(Generic[C]):
             heappop(entries)
         return entries[0][2] if entries else None
 
+    def clear(self) -> None:
+        self._entries.clear()
+
     def members(self) -> list[C]:
         """All that are in it, each once."""
         return list({id(entry[2]): entry[2] for entry in self._entries if self._alive(entry)}.values())
@@ -114,10 +117,10 @@ class Lift(Generic[C]):
             self._lag(passed)
             self.grouped(passed)
 
-    def moved(self, member: C, level: Number) -> None:
+    def moved(self, member: C, level: Callable[[], Number]) -> None:
         """The counter of one that waits has changed."""
         if self.watching:
-            if member.lags and member.counter < level:
+            if member.lags and member.counter < level():
                 self.grouped(member)
             else:
                 self._stand(member)
@@ -139,7 +142,7 @@ class Lift(Generic[C]):
         member.counter = max(member.counter, start)
         if member.counter < level:
             self._lag(member)
-        self.moved(member, level)
+        self.moved(member, lambda: level)
 
     def grouped(self, member: C) -> None:
         """One lags, and has a place among those who lag under the same group caps."""
@@ -147,6 +150,18 @@ class Lift(Generic[C]):
             if hold not in self._behind:
                 self._behind[hold] = _Behind(hold)
             self._behind[hold].add(member)
+
+    def rescale(self, factor: int, members: Iterable[C]) -> None:
+        """Every counter is now told in smaller units."""
+        heaps: list[_Abreast[C]] = [self._abreast, *self._behind.values()]
+        kept = [heap.members() for heap in heaps]
+        for member in {id(m): m for m in (*members, *([self._last] if self._last else []))}.values():
+            member.counter *= factor
+        self._largest *= factor
+        for heap, within in zip(heaps, kept, strict=True):
+            heap.clear()
+            for member in within:
+                heap.add(member)
 
     # -- questions ------------------------------------------------------------------------------
 

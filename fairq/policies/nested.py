@@ -8,7 +8,7 @@ from typing import Any
 
 from fairq.policies.base import Policy, check_number, check_weights, show
 from fairq.policies.composite import Composite
-from fairq.policies.counters import per_weight
+from fairq.policies.counters import Units
 from fairq.policies.lift import Lift
 from fairq.policies.lines import REFUSED, Gate, Hold, Member, Pool
 from fairq.request import Number, Request
@@ -36,7 +36,7 @@ class _Branch(Member):
         super().__init__()
         self.name = name
         self.inner = inner
-        self.counter: Number = 0  # tokens per weight
+        self.counter: Number = 0  # in the policy's units
         self.waiting = 0
         self.abreast = self.lags = False  # where it stands: see lift.py
         self.exact = False
@@ -70,6 +70,9 @@ class Nested(Composite):
     holds, of the branch's service. A user gains nothing by spreading over keys, nor an organisation by
     spreading over users.
 
+    A branch that its own caps or the caller hold back is asked again at every decision: that costs a step
+    for each such branch, where caps around the tenants of one queue cost none.
+
     ``Nested({"ann": "physics", "bob": "physics"}, lambda org: DRR(500), weights={"physics": 2})``
     """
 
@@ -85,6 +88,7 @@ class Nested(Composite):
         self._of = of if callable(of) else _lookup(dict(of))
         self._make = inner
         self._weights = check_weights(weights)
+        self._units = Units(self._weights.values())
         self.needs_now = needs_now
         self._branches: dict[str, _Branch] = {}
         self._branch_of: dict[Policy, _Branch] = {}
@@ -100,6 +104,12 @@ class Nested(Composite):
     def set_branch_weight(self, branch: str, weight: Number) -> None:
         """Change a branch's weight from its next turn on."""
         self._weights[branch] = check_number(f"weight of {branch!r}", weight, above=True)
+        factor = self._units.finer(weight)
+        if factor != 1:
+            self._lift.rescale(factor, self._branches.values())
+            for each in self._branches.values():
+                if each.waiting:
+                    self._place(each)
 
     def set_weight(self, tenant: str, weight: Number) -> None:
         """Change a tenant's weight inside its branch, now or when the branch is first met."""
@@ -145,10 +155,10 @@ class Nested(Composite):
     def _leave(self, request: Request, gate: Gate | None) -> None:
         super()._leave(request, gate)
         branch = self._branch_of[self._home[request]]
-        cost = per_weight(request.cost, self.weight(branch.name))
+        cost = self._units.of(request.cost, self.weight(branch.name))
         self._lift.passing(branch, gate, ())
         branch.counter += self._lift.overdue(branch, self._level(), cost) + cost
-        self._lift.moved(branch, self._level())
+        self._lift.moved(branch, self._level)
         self._shrink(branch)
 
     def _drop(self, request: Request) -> None:
@@ -159,9 +169,9 @@ class Nested(Composite):
 
     def _true_up(self, request: Request, difference: Number) -> None:
         branch = self._branch_of[self._home[request]]
-        branch.counter += per_weight(difference, self.weight(branch.name))
+        branch.counter += self._units.of(difference, self.weight(branch.name))
         if branch.waiting:
-            self._lift.moved(branch, self._level())
+            self._lift.moved(branch, self._level)
             self._place(branch)
 
     def _shrink(self, branch: _Branch) -> None:
@@ -189,7 +199,7 @@ class Nested(Composite):
         inside = branch.inner._why(request, now)
         return (
             f"{branch.name} has been charged least among the branches with work that may run: "
-            f"{show(branch.counter)} tokens per weight. In it: {inside}"
+            f"{show(self._units.tokens(branch.counter))} tokens per weight. In it: {inside}"
         )
 
     def snapshot(self, now: Number | None = None) -> dict[str, Any]:
@@ -198,7 +208,11 @@ class Nested(Composite):
         """
         view = super().snapshot(now)
         view["branches"] = {
-            b.name: {"weight": self.weight(b.name), "counter": b.counter, "waiting": b.waiting}
+            b.name: {
+                "weight": self.weight(b.name),
+                "counter": self._units.tokens(b.counter),
+                "waiting": b.waiting,
+            }
             for b in self._branches.values()
         }
         return view

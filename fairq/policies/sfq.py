@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairq.policies.base import show
-from fairq.policies.counters import Account, Counting, per_weight
+from fairq.policies.counters import Account, Counting
 from fairq.policies.lines import Gate
 from fairq.request import Number, Request
 
@@ -43,6 +43,11 @@ class SFQ(Counting):
     def _level(self) -> Number:
         return self._virtual
 
+    def _rescale(self, factor: int) -> None:
+        self._virtual *= factor
+        self._finish *= factor
+        super()._rescale(factor)
+
     def _join(self, state: Account) -> None:
         if not self._waiting and not self._running:  # the busy period has ended
             self._virtual = max(self._virtual, self._finish)
@@ -65,10 +70,11 @@ class SFQ(Counting):
         return accounts
 
     def _why(self, request: Request, now: Number | None) -> str:
-        state = self._tenants[request.tenant]
+        state, units = self._tenants[request.tenant], self._units
         cost, weight = request.cost, self.weight(state.name)
-        finish = state.counter + per_weight(cost, weight)
+        start = show(units.tokens(state.counter))
+        finish = show(units.tokens(state.counter + units.of(cost, weight)))
         return (
-            f"{state.name}'s head has the least start tag among those that may run, {show(state.counter)}; "
-            f"its finish tag is {show(state.counter)} + {show(cost)}/{show(weight)} = {show(finish)}."
+            f"{state.name}'s head has the least start tag among those that may run, {start}; "
+            f"its finish tag is {start} + {show(cost)}/{show(weight)} = {finish}."
         )

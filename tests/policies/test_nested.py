@@ -139,6 +139,22 @@ def test_weights_change_live_for_branches_and_for_tenants():
         policy.set_branch_weight("x", 0)
 
 
+def test_a_weight_may_change_while_work_waits_and_stays_exact():
+    """x was charged 3 at weight 1 and 5 at weight 7, y 4 at weight 1 and 1 at weight 5."""
+    policy = Nested(lambda r: r.tenant, lambda branch: FIFO())
+    for tenant, cost in (("x", 3), ("y", 4), ("x", 5), ("y", 1), ("x", 9), ("y", 9)):
+        policy.put(ask(tenant, cost))
+    assert [policy.get().cost for _ in range(2)] == [3, 4]
+    policy.set_branch_weight("x", 7)
+    assert policy.get().cost == 5
+    policy.set_branch_weight("y", 5)
+    counters = {name: branch["counter"] for name, branch in policy.snapshot()["branches"].items()}
+    assert counters == {"x": Fraction(26, 7), "y": 4}
+    assert [policy.get().cost for _ in range(2)] == [9, 1]
+    counters = {name: branch["counter"] for name, branch in policy.snapshot()["branches"].items()}
+    assert counters == {"x": 5, "y": Fraction(21, 5)}
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="weight of 'x'"):
         Nested({}, lambda org: FIFO(), {"x": -1})

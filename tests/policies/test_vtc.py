@@ -65,6 +65,27 @@ def test_counters_are_exact_for_whole_numbers_and_fractions():
     assert counters(policy) == {"a": Fraction(2, 3), "b": Fraction(7, 2)}
 
 
+@pytest.mark.parametrize("policy_of", [VTC, SFQ])
+def test_weights_of_any_kind_may_change_while_work_waits(policy_of):
+    """Whole numbers, fractions, floats: what was charged stays, what comes is charged by the new weight."""
+    policy = policy_of()
+    for _ in range(5):
+        policy.put(ask("a", 6))
+        policy.put(ask("b", 6))
+    counter = "counter" if policy_of is VTC else "start"
+    expected = 0
+    for weight in (4, 9, Fraction(5, 3), 1):
+        policy.set_weight("a", weight)
+        while policy.get().tenant != "a":
+            pass
+        expected += Fraction(6) / weight
+        assert policy.snapshot()["accounts"]["a"][counter] == expected
+    policy.set_weight("a", 2.0)
+    while policy.get().tenant != "a":
+        pass
+    assert policy.snapshot()["accounts"]["a"][counter] == float(expected) + 3
+
+
 def test_a_tenant_that_joins_is_lifted_to_the_least_of_those_who_wait():
     policy = VTC()
     for tenant, cost in (("a", 10), ("b", 20), ("a", 1), ("b", 1)):
