@@ -80,7 +80,8 @@ tenants:
     prompt_tokens: 10
     output_tokens: 10
   talkers:
-    arrivals: {kind: conversations, workers: 2, think_s: 20, turns: 3, history_tokens: 6000, max_context: 9000}
+    arrivals:
+      {kind: conversations, workers: 2, think_s: 20, turns: 3, history_tokens: 6000, max_context: 9000}
     prompt_tokens: 10
     output_tokens: 10
   nightly:

@@ -5,12 +5,15 @@ Each function gives scenarios by name, in the order of the table; run each and c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairq.scenario.fleets import PartsSpec, ReplicasSpec
 from fairq.scenario.scenario import Scenario
 from fairq.scenario.spec import ScenarioError, plain
+from fairq.sim import Result, simulate
 from fairq.sim.replicas import LABELS
+from fairq.sim.replicas.figures import part_rows, router_row
 
 WAYS = {"one_engine": "one engine", "partitioned": "MIG", "mps": "MPS", "time_sliced": "time-slicing"}
 
@@ -88,3 +91,96 @@ def unhealthy(scenario: Scenario, at_s: float, replica: int = 0, down_s: float =
     data: Any = scenario.data()["engine"]
     outage = {"at_s": at_s, "part": replica, "down_s": down_s}
     return scenario.with_({"engine.outages": [*data.get("outages", []), outage]})
+
+
+def way_table(
+    scenario: Scenario,
+    policies: Iterable[str] | None = None,
+    *,
+    by: str = "group",
+    on_result: Callable[[str, str, Result], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run the scenario on every way to share its card; a row per (way, policy, group).
+
+    ``policies``: those of one engine, default all; where every tenant has a part of its own there is nobody
+    left to be fair to, so the other ways are run under the last of them. Columns: ``way, policy``, those of
+    ``part_rows``, and ``down_s``: seconds in which nothing could serve the group. ``on_result`` gets
+    (way, policy, result) after each run.
+
+    Raises
+    ------
+    ScenarioError : the engine is not one card, or no such policy.
+    """
+    names = list(scenario.policies if policies is None else policies)
+    made = []
+    for way, changed in card_ways(scenario).items():
+        for policy in names if way == WAYS["one_engine"] else names[-1:]:
+            fleet = changed.engine()
+            result = _run(changed, policy, fleet)
+            if on_result is not None:
+                on_result(way, policy, result)
+            rows = result.requests
+            for row in part_rows(result, by):
+                tenants = rows["tenant"][(rows[by].astype(str) == row[by]).to_numpy()].unique()
+                down = max(fleet.down_s(str(tenant)) for tenant in tenants)
+                made.append({"way": way, "policy": policy, **row, "down_s": down})
+    return made
+
+
+def named_ways(rows: Iterable[Mapping[str, Any]], by: str = "group") -> list[dict[str, Any]]:
+    """The rows of ``way_table`` for a chart: ``group``, and a ``way`` that names its policy where there are
+    several.
+    """
+    given = list(rows)
+    policies: dict[str, set[str]] = {}
+    for row in given:
+        policies.setdefault(row["way"], set()).add(row["policy"])
+    return [
+        {
+            **row,
+            "group": row[by],
+            "way": f"{row['way']}, {row['policy']}" if len(policies[row["way"]]) > 1 else row["way"],
+        }
+        for row in given
+    ]
+
+
+def router_table(
+    scenario: Scenario,
+    policy: str | None = None,
+    *,
+    failing: bool | None = None,
+    on_result: Callable[[str, str, Result], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run the scenario under every router; a row per router (``router``, and ``router_row``'s columns).
+
+    ``policy``: of the gateway's queue, default the last. ``failing``: without its outages when False.
+
+    Raises
+    ------
+    ScenarioError : the engine is not replicas, or no such policy.
+    """
+    name = policy if policy is not None else list(scenario.policies)[-1]
+    made = []
+    for router, changed in router_choices(scenario, failing=failing).items():
+        fleet = changed.engine()
+        result = _run(changed, name, fleet)
+        if on_result is not None:
+            on_result(router, name, result)
+        made.append({"router": router, **router_row(result, len(fleet.members))})
+    return made
+
+
+def _run(scenario: Scenario, policy: str, engine: Any) -> Result:
+    try:
+        return simulate(
+            scenario.workload(),
+            scenario.policy(policy),
+            engine,
+            seed=scenario.seed,
+            warmup=scenario.warmup_s,
+        )
+    except ScenarioError:
+        raise
+    except ValueError as error:
+        raise ScenarioError(scenario.source, [str(error)]) from None

@@ -84,6 +84,41 @@ def mig_ratio(weights: float, per_sequence: float, batch: float, parts: int) -> 
     return read / ((parts - 1) * weights + read)
 
 
+def decode_table(profile: Profile, batches: Iterable[int], parts: int, context: int) -> list[dict[str, Any]]:
+    """Tokens/s of the whole card and of ``parts`` MIG slices together, everybody writing.
+
+    ``batches``: sequences in all; ``context``: tokens each holds. Columns: ``batch, one_tokens_per_s,
+    mig_tokens_per_s, ratio, closed_form`` (of W and k; differs from ``ratio`` by the idle time between steps
+    alone). Batches that do not divide evenly are left out.
+
+    Raises
+    ------
+    ValueError : parts or context below 1.
+    """
+    for field, value in (("parts", parts), ("context", context)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{field} must be a whole number >= 1, got {value!r}")
+    part = slice_profile(profile, 1 / parts)
+    per_sequence = profile.b_ms + profile.c_ms * context
+    rows = []
+    for batch in batches:
+        if batch % parts:
+            continue
+        one = 1000 * batch / profile.step_ms(batch, 0, batch * context)
+        each = batch // parts
+        cut = 1000 * batch / part.step_ms(each, 0, each * context)
+        rows.append(
+            {
+                "batch": batch,
+                "one_tokens_per_s": one,
+                "mig_tokens_per_s": cut,
+                "ratio": cut / one,
+                "closed_form": mig_ratio(profile.a_ms, per_sequence, batch, parts),
+            }
+        )
+    return rows
+
+
 def partitioned(
     way: str,
     profile: Profile,

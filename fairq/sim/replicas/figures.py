@@ -13,7 +13,7 @@ from fairq.sim.replicas.replay import Prefilled
 
 
 def router_row(result: Result, replicas: int) -> dict[str, Any]:
-    """Of a run of a ``Fleet``. Columns as in ``figures``, and ``tokens_per_s, finished, retries``."""
+    """Of a run of a ``Fleet``. Columns as in ``figures``, and ``tokens_per_s, retries``."""
     rows = result.requests
     done = rows[(rows["status"] == "finished").to_numpy()]
     row = figures(
@@ -27,7 +27,6 @@ def router_row(result: Result, replicas: int) -> dict[str, Any]:
     row["prefill_tokens"] = float(done["prefill_tokens"].sum())
     return row | {
         "tokens_per_s": result.tokens_per_s,
-        "finished": len(done),
         "retries": int(rows["retries"].sum()),
     }
 
@@ -48,10 +47,10 @@ def figures(
 ) -> dict[str, Any]:
     """A row from one value per request, shape (n,) each.
 
-    ``prompt_tokens`` (in all), ``prefill_tokens`` (of them computed), ``hit_rate`` (the rest, as a share),
-    ``ttft_mean, ttft_p50, ttft_p99`` (s), ``imbalance``: requests of the busiest replica over the mean (1:
-    even, ``replicas``: one has all), ``work_imbalance``: the same for tokens computed, ``requests``: per
-    replica. NaN where nothing was served.
+    ``prompt_tokens`` (in all), ``prefill_tokens`` (of them computed; also ``prefill_per_request``),
+    ``hit_rate`` (the rest, as a share), ``ttft_mean, ttft_p50, ttft_p99`` (s), ``imbalance``: requests of
+    the busiest replica over the mean (1: even, ``replicas``: one has all), ``work_imbalance``: the same for
+    tokens computed, ``served``: how many, ``requests``: per replica. NaN where nothing was served.
     """
     where: NDArray[np.int64] = np.asarray(replica, dtype=np.int64)
     prompt, cached, first = (np.asarray(each, dtype=float) for each in (prompt_tokens, cached_tokens, ttft))
@@ -62,12 +61,14 @@ def figures(
     return {
         "prompt_tokens": total,
         "prefill_tokens": total - float(cached.sum()),
+        "prefill_per_request": (total - float(cached.sum())) / len(where) if len(where) else float("nan"),
         "hit_rate": float(cached.sum()) / total if total else float("nan"),
         "ttft_mean": float(first.mean()) if len(first) else float("nan"),
         "ttft_p50": float(p50),
         "ttft_p99": float(p99),
         "imbalance": _imbalance(requests),
         "work_imbalance": _imbalance(work),
+        "served": len(where),
         "requests": requests.tolist(),
     }
 
@@ -75,7 +76,8 @@ def figures(
 def part_rows(result: Result, by: str = "group") -> list[dict[str, Any]]:
     """Of a run on a shared card: one row per group (or tenant, …), in order of first arrival.
 
-    ``n`` finished, ``tokens_per_s`` (its own, from its first arrival to its last finish), ``ttft_p50, ttft_p99, latency_p50, latency_p99`` (s),
+    ``n`` finished, ``tokens_per_s`` (its own, from its first arrival to its last finish), ``ttft_p50,
+    ttft_p99, latency_p50, latency_p99`` (s),
     ``retries`` (times that a failure threw a request of it back), ``prefill_tokens`` (computed), ``status``
     counts beside: ``unfinished, cancelled, refused``. Rates and percentiles are of those that finished.
     """

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -251,17 +252,36 @@ class Fleet:
         names = ("t", "member", "running", "waiting", "kv_pct")
         return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
+    def down_s(self, tenant: str) -> float:
+        """Seconds in which nothing could serve this tenant, after the outages it was given."""
+        index = self._index(tenant)
+        struck = [
+            (outage.at_s, outage.at_s + outage.down_s, member.index)
+            for outage in self._outages
+            for member in self.members
+            if member.index == outage.member or outage.kind in self._takes_along
+        ]
+        mine = [member.index for member in self.members] if index is None else [index]
+        moments = sorted({moment for *ends, _ in struck for moment in ends})
+        return sum(
+            after - at
+            for at, after in pairwise(moments)
+            if all(any(low <= at < high and i == where for low, high, where in struck) for i in mine)
+        )
+
     # -- where it goes --------------------------------------------------------------------------------
 
     def _home(self, request: Request) -> Member | None:
         """The member that this tenant is tied to."""
-        if not self._place:
-            return None
-        index = self._place.get(request.tenant)
-        if index is None:
-            group, _, number = request.tenant.rpartition("-")
-            index = self._place.get(group) if number.isdigit() else None
+        index = self._index(request.tenant) if self._place else None
         return None if index is None else self.members[index]
+
+    def _index(self, tenant: str) -> int | None:
+        index = self._place.get(tenant)
+        if index is None:
+            group, _, number = tenant.rpartition("-")
+            index = self._place.get(group) if number.isdigit() else None
+        return index
 
     def _route(self, job: Job) -> None:
         request = job.request
