@@ -21,6 +21,7 @@ from fairq.plots.style import (
     number,
     place,
     plain,
+    ratio_words,
     shorten,
     styled,
     text_width,
@@ -184,7 +185,8 @@ def _title(made: Tuning) -> str:
 def _pair_words(before: float, after: float) -> str:
     if not (isfinite(before) and isfinite(after)):
         return "not all served"
-    return f"{number(before)} → {number(after)} s" + (f" (×{number(after / before)})" if before > 0 else "")
+    change = ratio_words(before, after)
+    return f"{number(before)} → {number(after)} s" + (f" ({change})" if change else "")
 
 
 def _log_axis(axes: Any, axis: str, values: list[float]) -> float:

@@ -224,7 +224,7 @@ class _Bench:
 
     def run(self, tried: Sequence[Setting], what: str, load: float = 1.0) -> list[list[dict[str, Any]]]:
         """The rows of every setting, one per replication."""
-        scenario = self.scenario if load == 1 else self.scenario.with_(load=load)
+        scenario = self.scenario if load == 1 else _demand(self.scenario, load)
         workload = self._workload if load == 1 else workload_digest(scenario)
         tasks: dict[str, Cell] = {}
         keys = []
@@ -250,6 +250,17 @@ class _Bench:
         """Whether the setting surely keeps every promise."""
         rows = self.run([setting], what, load)
         return bool(_table([setting], rows, self.targets, self.payers)["verdict"].iloc[0] == "meets")
+
+
+def _demand(scenario: Scenario, part: float) -> Scenario:
+    """So much of the demand, steady and in bursts."""
+    less = scenario.with_(load=part)
+    for name, tenant in scenario.tenants.items():
+        requests = getattr(tenant.arrivals, "requests", None)  # a dump has no rate
+        if requests is not None:
+            fewer = max(1, round(requests * part))
+            less = less.with_({("tenants", name, "arrivals", "requests"): fewer})
+    return less
 
 
 # -- tables -------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def _gateways(scenario: Scenario, targets: Sequence[Target], plain: Sequence[Set
         weights = {name: 4 * _weight(scenario, name) for name in dict.fromkeys(who)}
         worth.append(Setting(f"VTC, {' + '.join(weights)} weighs ×4", {"policy": "vtc", "weights": weights}))
     known = [other.policy for other in plain]
-    for limit in (8, 16, 32, 64, 128):
+    for limit in (4, 8, 16, 32, 64, 128):
         for each in worth:
             if each.policy in known or each.policy["policy"] == "fifo":
                 name = f"{each.name}, gateway releases {limit}"

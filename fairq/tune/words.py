@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from fairq.plots.style import number
+from fairq.plots.style import number, ratio_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,9 +137,8 @@ def price(row: Mapping[str, Any]) -> str:
 def _change(row: Mapping[str, Any]) -> str:
     half = (row["high"] - row["low"]) / 2
     spread = f", {row['difference']:+.3g} ±{number(half)} s" if isfinite(half) and half > 0 else ""
-    return (
-        f"{row['party']} {number(row['before'])} → {number(row['after'])} s (×{number(_ratio(row))}{spread})"
-    )
+    change = ratio_words(row["before"], row["after"]) or "not all served"
+    return f"{row['party']} {number(row['before'])} → {number(row['after'])} s ({change}{spread})"
 
 
 def _ratio(row: Mapping[str, Any]) -> float:

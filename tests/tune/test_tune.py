@@ -76,6 +76,14 @@ def test_the_slots_it_would_take_by_hand() -> None:
     assert (today.setting, today.now, today.slots) == ("FIFO", 1, 7)
 
 
+def test_less_demand_is_less_of_everything() -> None:
+    scenario = Scenario.load("noisy_burst")
+    half = decide._demand(scenario, 0.5)
+    assert half.tenants["nightly"].arrivals.data()["requests"] == 150
+    assert half.tenants["chat"].arrivals.data()["rate_per_s"] == 0.05
+    assert half.tenants["agent"].arrivals.data()["rate_per_s"] == 3
+
+
 def test_where_nothing_reaches_it_the_nearest_and_the_slots_are_named() -> None:
     made = tuned("chat max wait < 0.4 s")
     assert made.chosen is None
