@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -113,8 +112,9 @@ def _slots(scenario: Scenario) -> int | None:
 
 def _until_told() -> None:
     """Sleeps until Ctrl-C or a polite kill."""
-    told = threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: told.set())
-        signal.signal(signal.SIGINT, lambda *_: told.set())
-    told.wait()
+    told: list[int] = []
+    # A second signal may come while the first is handled, so a handler must take no lock (as an Event would).
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: told.append(number))
+    while not told:
+        time.sleep(0.2)

@@ -136,5 +136,7 @@ def test_a_simulation_is_served_watched_and_stopped_by_ctrl_c(tmp_path):
         assert later.at > first.at
         assert later.generated > first.generated
     finally:
+        # Twice, as from a terminal and from whatever started it: the second must not get in the first's way.
         serve.send_signal(signal.SIGINT)
+        serve.send_signal(signal.SIGTERM)
         assert serve.wait(20) == 0
