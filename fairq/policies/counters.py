@@ -90,6 +90,9 @@ class Counting(Fair[Account]):
         if factor != 1:
             self._rescale(factor)
 
+    def _move(self, state: Account) -> None:
+        self._pool.place(state, self._floor(state))
+
     def _rescale(self, factor: int) -> None:
         """The units have become smaller."""
         self._lift.rescale(factor, self._tenants.values())
@@ -120,7 +123,7 @@ class Counting(Fair[Account]):
         cost = self._units.of(request.cost, self.weight(state.name))
         self._lift.passing(state, gate, self._tenants.values())
         if state.lags:
-            self._forgive(state, cost)
+            self._lift.forgive(state, cost, self._level(), self._move)
         else:
             self._served(state)
         state.counter += cost
@@ -128,17 +131,6 @@ class Counting(Fair[Account]):
 
     def _served(self, state: Account) -> None:
         """One that does not lag is about to be charged."""
-
-    def _forgive(self, state: Account, cost: Number) -> None:
-        """Limit what one that lags may catch up with; its companions keep their distance to it."""
-        level = self._level()
-        overdue = self._lift.overdue(state, level, cost)
-        if overdue:
-            state.counter += overdue
-            for other in self._lift.companions(state):
-                other.counter = min(other.counter + overdue, level)
-                self._lift.moved(other, lambda: level)
-                self._pool.place(other, self._floor(other))
 
     def _adjust(self, state: Account, difference: Number) -> None:
         state.counter += self._units.of(difference, self.weight(state.name))

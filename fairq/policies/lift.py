@@ -144,6 +144,21 @@ class Lift(Generic[C]):
             self._lag(member)
         self.moved(member, lambda: level)
 
+    def forgive(self, member: C, request: Number, level: Number, place: Callable[[C], None]) -> None:
+        """One that lags is about to be charged for a ``request`` (its cost per weight): limit what it may
+        catch up with. Its companions keep their distance to it; ``place`` is called for each that moves.
+        """
+        largest = self._largest = max(self._largest, request)
+        behind = level - member.counter
+        if 16 * behind <= (32 * BANKED + self._count) * largest:
+            return
+        forgiven = behind - BANKED * largest
+        member.counter += forgiven
+        for other in self._companions(member):
+            other.counter = min(other.counter + forgiven, level)
+            self.moved(other, lambda: level)
+            place(other)
+
     def grouped(self, member: C) -> None:
         """One lags, and has a place among those who lag under the same group caps."""
         for hold in member.group_holds():
@@ -177,23 +192,6 @@ class Lift(Generic[C]):
             return least[0]
         return 0 if self._last is None else self._last.counter
 
-    def overdue(self, member: C, level: Number, request: Number) -> Number:
-        """What one that lags is forgiven when it is served; ``request``: its cost per weight."""
-        if not member.lags:
-            return 0
-        largest = self._largest = max(self._largest, request)
-        behind = level - member.counter
-        return behind - BANKED * largest if 16 * behind > (32 * BANKED + self._count) * largest else 0
-
-    def companions(self, member: C) -> Iterator[C]:
-        """The others who lag under a group cap that ``member`` is under, each once."""
-        seen = {id(member)}
-        for hold in member.group_holds():
-            for other in self._behind[hold].members() if hold in self._behind else ():
-                if id(other) not in seen:
-                    seen.add(id(other))
-                    yield other
-
     def _lag(self, member: C) -> None:
         member.lags = True
         self._count += 1
@@ -203,3 +201,12 @@ class Lift(Generic[C]):
             self._count -= 1
         member.abreast, member.lags = True, False
         self._abreast.add(member)
+
+    def _companions(self, member: C) -> Iterator[C]:
+        """The others who lag under a group cap that ``member`` is under, each once."""
+        seen = {id(member)}
+        for hold in member.group_holds():
+            for other in self._behind[hold].members() if hold in self._behind else ():
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    yield other

@@ -30,7 +30,7 @@ OPEN = _Open()
 class _Branch(Member):
     """A branch as a member of the pool: its rank is that of the request its policy would send next."""
 
-    __slots__ = ("_nested", "abreast", "counter", "inner", "lags", "name", "waiting")
+    __slots__ = ("_nested", "abreast", "counter", "inner", "keys", "lags", "name", "waiting")
 
     def __init__(self, name: str, inner: Policy, nested: Nested) -> None:
         super().__init__()
@@ -39,6 +39,7 @@ class _Branch(Member):
         self.counter: Number = 0  # in the policy's units
         self.waiting = 0
         self.abreast = self.lags = False  # where it stands: see lift.py
+        self.keys: dict[str, int] = {}  # of its waiting requests, how many each; kept under group caps only
         self.exact = False
         self._nested = nested
 
@@ -47,7 +48,9 @@ class _Branch(Member):
         return None if head is None else (self.counter, *self._nested._waiting[head][:-1])
 
     def group_holds(self) -> Iterable[Hold]:
-        return ()
+        """The group caps around that its waiting requests stand under."""
+        cover = self._nested._cover
+        return {hold for key in self.keys for hold in cover(key)}
 
     def holds(self, gate: Gate) -> Iterable[Hold]:
         return (REFUSED,)  # what holds all of it back is the inner policy's affair: ask anew
@@ -142,8 +145,12 @@ class Nested(Composite):
         entry = super()._enter(request, arrival, order)
         branch = self._branch_of[self._home[request]]
         branch.waiting += 1
+        if self._covers:
+            branch.keys[request.key] = branch.keys.get(request.key, 0) + 1
         if branch.waiting == 1:
             self._lift.joined(branch, self._level())
+        elif branch.lags:
+            self._lift.grouped(branch)  # its key may be under another group cap
         self._place(branch)
         return entry
 
@@ -157,15 +164,17 @@ class Nested(Composite):
         branch = self._branch_of[self._home[request]]
         cost = self._units.of(request.cost, self.weight(branch.name))
         self._lift.passing(branch, gate, ())
-        branch.counter += self._lift.overdue(branch, self._level(), cost) + cost
+        if branch.lags:
+            self._lift.forgive(branch, cost, self._level(), self._place)
+        branch.counter += cost
         self._lift.moved(branch, self._level)
-        self._shrink(branch)
+        self._shrink(branch, request)
 
     def _drop(self, request: Request) -> None:
         branch = self._branch_of[self._home[request]]
         self._home.pop(request).cancel(request)
         super()._leave(request, None)
-        self._shrink(branch)
+        self._shrink(branch, request)
 
     def _true_up(self, request: Request, difference: Number) -> None:
         branch = self._branch_of[self._home[request]]
@@ -174,8 +183,12 @@ class Nested(Composite):
             self._lift.moved(branch, self._level)
             self._place(branch)
 
-    def _shrink(self, branch: _Branch) -> None:
+    def _shrink(self, branch: _Branch, request: Request) -> None:
         branch.waiting -= 1
+        if self._covers:
+            branch.keys[request.key] -= 1
+            if not branch.keys[request.key]:
+                del branch.keys[request.key]
         if branch.waiting:
             self._place(branch)
         else:

@@ -78,6 +78,7 @@ class PlainNested(Nest):
         super().__init__()
         self.of, self.make, self.weights = of, make, weights
         self.branches, self.counters, self.emptied, self.lagging, self.most = {}, {}, None, set(), 0
+        self.groups = []  # sets of keys under one cap around
 
     def inners(self):
         return list(self.branches.values())
@@ -99,9 +100,18 @@ class PlainNested(Nest):
         return 0 if self.emptied is None else self.counters[self.emptied]
 
     def joins(self, request):
-        name = self.of(request)
+        name, level = self.of(request), self.level()
         if name not in self.waiting():
-            self.counters[name] = max(self.counters[name], self.level())
+            beside = [self.counters[other] for other in self.beside(name, [request.key])]
+            self.counters[name] = max(self.counters[name], min([level, *beside]))
+            if self.counters[name] < level:
+                self.lagging.add(name)
+
+    def beside(self, name, keys):
+        """The other branches that lag with a request under a cap that one of these keys is under."""
+        groups = [group for group in self.groups if any(key in group for key in keys)]
+        found = {self.of(wait[2]) for wait in self.waits if any(wait[2].key in group for group in groups)}
+        return [other for other in found if other in self.lagging and other != name]
 
     def rank(self, wait):
         return self.counters[self.of(wait[2])]
@@ -116,8 +126,14 @@ class PlainNested(Nest):
         self.lagging |= {other for other in self.waiting() if self.counters[other] < self.counters[name]}
         if name in self.lagging:  # it may catch up with four of the largest requests
             self.most = max(self.most, Fraction(request.cost) / self.weights.get(name, 1))
-            if self.level() - self.counters[name] > (8 + Fraction(len(self.lagging), 16)) * self.most:
-                self.counters[name] = self.level() - 4 * self.most
+            level = self.level()
+            if level - self.counters[name] > (8 + Fraction(len(self.lagging), 16)) * self.most:
+                forgiven = level - 4 * self.most - self.counters[name]
+                self.counters[name] += forgiven
+                keys = [request.key] + [wait[2].key for wait in self.waits if self.of(wait[2]) == name]
+                for other in self.beside(name, keys):
+                    self.counters[other] = min(self.counters[other] + forgiven, level)
+                    self.charge(other, 0)
         self.charge(name, request.cost)
         self.left(request)
 
@@ -211,6 +227,7 @@ def share_groups(inner, groups):
     if isinstance(inner, Around):
         share_groups(inner.inner, groups)
     elif isinstance(inner, PlainNested):
+        inner.groups = inner.groups + groups
         inner.make = lambda name, make=inner.make: told(make(name), groups)
     elif isinstance(inner, Nest):
         for each in inner.inners():

@@ -116,6 +116,19 @@ def test_nor_to_a_branch():
     assert held(served, 1000, 1020) == pytest.approx({"b": 1.5, "c": 1.5, "slow": 1}, abs=0.1)
 
 
+def test_branches_that_share_a_cap_around_keep_their_weights():
+    """Users are branches, weights 3:1; their batch keys share two of eight slots; d has the rest."""
+    policy = Nested(lambda r: r.tenant, lambda user: VTC(), {"a": 3})
+    requests = asks("d", 6000)
+    for _ in range(1500):
+        requests += asks("a", 1, key="a-batch") + asks("b", 1, key="b-batch")
+    served = serve(KeyCaps(policy, groups={"batch": (["a-batch", "b-batch"], 2)}), requests, 8, until=900)
+    for since in (0, 300, 600):
+        assert held(served, since, since + 300) == pytest.approx(
+            {"a-batch": 1.5, "b-batch": 0.5, "d": 6}, abs=0.02
+        )
+
+
 @pytest.mark.parametrize("make", [VTC, SFQ])
 def test_nor_to_one_that_a_caller_refused(make):
     """A tenant that the caller's predicate kept out for long catches up with a few requests."""
