@@ -11,6 +11,7 @@ import pandas as pd
 
 from fairq import plots
 from fairq.plots import Chart, TenantStyle
+from fairq.plots.before_after import Differences
 
 BARS_PER_SLOT = 30
 
@@ -21,13 +22,14 @@ class View:
 
     ``table``: one row per (policy, tenant), see :func:`fairq.plots.latency_bars`.
     ``pooled``: policy → rows of all its runs; ``single``: policy → rows of the first run. Tenants beyond the
-    largest are already called "others".
+    largest are already called "others". ``differences(measure, before, after)``: run by run, with intervals.
     """
 
     table: pd.DataFrame
     pooled: Callable[[], Mapping[str, pd.DataFrame]]
     single: Callable[[], Mapping[str, pd.DataFrame]]
     styles: dict[str, TenantStyle]
+    differences: Callable[[str, str, str], Differences]
     choices: Mapping[str, Any]
     slots: int | None
     note: str
@@ -49,11 +51,14 @@ def _bars(view: View) -> Chart:
 
 
 def _before_after(view: View) -> Chart:
+    measure, before, after = (view.choices[name] for name in ("measure", "before", "after"))
+    differences = view.differences(measure, before, after)
     return plots.before_after(
         view.table,
-        view.choices["before"],
-        view.choices["after"],
-        measure=view.choices["measure"],
+        before,
+        after,
+        measure=measure,
+        differences=differences,
         styles=view.styles,
         note=view.note,
     )

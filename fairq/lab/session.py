@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from fairq import metrics
 from fairq.lab.charts import View
 from fairq.lab.runs import Plan, Runs, plan
 from fairq.lab.settings import Setting, applied, changes, settings_of
@@ -134,11 +136,32 @@ class Session:
             table=self.table(plan, policies, replications, by),
             pooled=pooled,
             single=single,
+            differences=partial(self.differences, plan, replications, by),
             styles=tenant_styles(named),
             choices=choices,
             slots=getattr(plan.scenario.engine_spec, "slots", None),
             note=self.note(plan),
         )
+
+    def differences(
+        self, plan: Plan, replications: int, by: str, measure: str, before: str, after: str
+    ) -> dict[str, dict[str, tuple[float, float, float]]]:
+        """label → "p50"/"p99" → after - before in seconds with its 95 % interval, run by run."""
+        named = self.named(plan, before, by)
+        runs = [
+            [self._run_numbers(plan, policy, r, by, named) for r in range(replications)]
+            for policy in (before, after)
+        ]
+        found: dict[str, dict[str, tuple[float, float, float]]] = {}
+        for label in [*named, OTHERS]:
+            if all(label in numbers for side in runs for numbers in side):
+                found[label] = {}
+                for quantile in ("p50", "p99"):
+                    was, now = (
+                        [numbers[label][f"{measure}_{quantile}"] for numbers in side] for side in runs
+                    )
+                    found[label][quantile] = metrics.paired_difference(now, was)
+        return found
 
     def note(self, plan: Plan) -> str:
         """Which scenario, in the chart's subtitle."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import pandas as pd
 
@@ -31,6 +33,8 @@ from fairq.plots.style import (
 
 ROW_IN = 0.42
 
+Differences: TypeAlias = Mapping[str, Mapping[str, tuple[float, float, float]]]
+
 
 @styled
 def before_after(
@@ -39,6 +43,7 @@ def before_after(
     after: str,
     *,
     measure: str = "latency",
+    differences: Differences | None = None,
     styles: dict[str, TenantStyle] | None = None,
     log: bool | None = None,
     note: str = "",
@@ -49,6 +54,8 @@ def before_after(
     ----------
     table : as for :func:`fairq.plots.latency_bars`.
     before, after : two names from the table's ``policy`` column.
+    differences : tenant → "p50"/"p99" → (mean, low, high) of after - before in seconds, run by run on the
+        same requests (``metrics.paired_difference``). Where that holds 0, "no clear change" is written.
 
     Returns
     -------
@@ -71,7 +78,8 @@ def before_after(
         q: {t: (_cell(was, t, f"{measure}_{q}"), _cell(now, t, f"{measure}_{q}")) for t in tenants}
         for q in ("p50", "p99")
     }
-    title = _finding(pairs, before, after, measure)
+    unclear = _unclear(differences)
+    title = _finding(pairs, unclear, before, after, measure)
     subtitle = (
         f"Hollow: {plain(before)}. Full: {plain(after)}. {MEASURES[measure].capitalize()} in seconds. "
         f"{statistics_words(table).split(';')[0].rstrip('.')}.{' ' + note if note else ''}"
@@ -134,7 +142,7 @@ def before_after(
                     zorder=4,
                     clip_on=False,
                 )
-            words = _words(*pairs[quantile][tenant], quantile)
+            words = _words(*pairs[quantile][tenant], quantile, (tenant, quantile) in unclear)
             # Left edge of the row, above the marks: never over them.
             axes.text(
                 0.005,
@@ -163,10 +171,20 @@ def _cell(rows: pd.DataFrame, tenant: str, column: str) -> float:
     return float(rows[column][tenant]) if tenant in rows.index else math.nan
 
 
-def _words(a: float, b: float, quantile: str) -> str:
+def _unclear(differences: Differences | None) -> set[tuple[str, str]]:
+    """The (tenant, quantile) pairs whose interval of differences holds 0: chance may have made them."""
+    return {
+        (tenant, quantile)
+        for tenant, by_quantile in (differences or {}).items()
+        for quantile, (_, low, high) in by_quantile.items()
+        if low <= 0 <= high
+    }
+
+
+def _words(a: float, b: float, quantile: str, unclear: bool) -> str:
     if not (math.isfinite(a) and math.isfinite(b)):
         return "too few requests" if quantile == "p99" else "none finished"
-    change = ratio_words(a, b)
+    change = "no clear change" if unclear and a != b else ratio_words(a, b)
     return f"{number(a)} → {number(b)} s" + (f"  ({change})" if change else "")
 
 
@@ -175,15 +193,24 @@ def _plain_pair(pair: tuple[float, float]) -> str:
     return f"{number(a)} to {number(b)} s" if math.isfinite(a) and math.isfinite(b) else "too few"
 
 
-def _finding(pairs: dict[str, dict[str, tuple[float, float]]], before: str, after: str, measure: str) -> str:
+def _finding(
+    pairs: dict[str, dict[str, tuple[float, float]]],
+    unclear: set[tuple[str, str]],
+    before: str,
+    after: str,
+    measure: str,
+) -> str:
     for quantile in ("p99", "p50"):
         known = {t: p for t, p in pairs[quantile].items() if all(math.isfinite(v) and v > 0 for v in p)}
         if not known:
             continue
+        change = f"{plain(before)} → {plain(after)}"
+        known = {t: p for t, p in known.items() if (t, quantile) not in unclear}
+        if not known:
+            return f"{change}: no clear change in {quantile} {measure}"
         winner = min(known, key=lambda t: known[t][1] / known[t][0])
         loser = max(known, key=lambda t: known[t][1] / known[t][0])
         gain, loss = (ratio_words(*known[name]) for name in (winner, loser))
-        change = f"{plain(before)} → {plain(after)}"
         if gain.endswith("less") and loss.endswith("more"):
             return f"{change}: {quantile} {gain} for {plain(winner)}, {loss} for {plain(loser)}"
         if gain.endswith("less"):

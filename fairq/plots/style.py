@@ -13,6 +13,7 @@ import functools
 import html
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -370,10 +371,10 @@ def heading_height(title: str, subtitle: str, width_in: float = WIDTH_IN) -> flo
 
 
 def wrap(text: str, width_in: float, size: float, weight: str = "normal") -> list[str]:
-    """Break text into lines no wider than ``width_in`` inches."""
+    """Break text into lines no wider than ``width_in`` inches, at plain spaces alone."""
     lines: list[str] = []
     line = ""
-    for word in text.split():
+    for word in re.split(r"[ \t\n]+", text.strip(" \t\n")):
         longer = f"{line} {word}" if line else word
         if line and text_width(longer, size, weight) > width_in:
             lines.append(line)

@@ -378,6 +378,20 @@ def test_a_policy_that_is_unticked_leaves_the_comparison(lab: Lab) -> None:
     assert "capped → aged" in lab.chart.texts[0].get_text()
 
 
+def test_differences_are_taken_run_by_run(lab: Lab) -> None:
+    from scipy import stats
+
+    view = lab._session.view(lab._plan(), lab._policies, 3, lab.settings)
+    mean, low, high = view.differences("latency", "FIFO", "fair")["nightly"]["p99"]
+    before, after = (
+        np.array([run.latency().loc["nightly", "latency_p99"] for run in lab.results[name]])
+        for name in ("FIFO", "fair")
+    )
+    expected = stats.ttest_rel(after, before).confidence_interval(0.95)
+    assert mean == pytest.approx((after - before).mean())
+    assert (low, high) == pytest.approx((expected.low, expected.high))
+
+
 def test_the_time_window_reaches_the_chart(lab: Lab) -> None:
     lab.set(chart="slots", time_from=10, time_to=30)
     assert lab.chart.axes[0].get_xlim() == (10, 30)
