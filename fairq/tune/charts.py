@@ -52,9 +52,11 @@ def pareto(made: Tuning) -> Chart:
     scale = made.targets[0].bound_s if single else 1.0
     title = _title(made)
     subtitle = (
-        "Each mark is a setting. Across: what it gives; up: what the others pay, as the worst of their mean"
-        " latencies against today's. Line: nothing is better in both."
+        "Each mark is a setting: across what it gives, up what the others pay. On the line nothing is better in"
+        " both."
     )
+    if made.replay:
+        subtitle = f"One complete replay, n = {made.requests:,}: facts of this run, no interval. {subtitle}"
     head = heading_height(title, subtitle)
     chart = Chart(head + 0.32 + BODY_IN + 0.55)
     heading(chart, title, subtitle)

@@ -172,7 +172,7 @@ def tune(
     tried = settings(scenario, targets, families, today)
     lab = _Bench(scenario, targets, runs, jobs, backend, journal, resume, progress)
     rows = lab.run(tried, "settings")
-    table, payers = _table(tried, rows, targets, lab.payers), _payers(tried, rows, lab.payers)
+    table, payers = lab.table(tried, rows), _payers(tried, rows, lab.payers)
     chosen = _choose(tried, table)
     more: list[Capacity] = []
     if capacity:
@@ -248,8 +248,12 @@ class _Bench:
 
     def meets(self, setting: Setting, what: str, load: float = 1.0) -> bool:
         """Whether the setting surely keeps every promise."""
-        rows = self.run([setting], what, load)
-        return bool(_table([setting], rows, self.targets, self.payers)["verdict"].iloc[0] == "meets")
+        table = self.table([setting], self.run([setting], what, load))
+        return bool(table["verdict"].iloc[0] == "meets")
+
+    def table(self, tried: Sequence[Setting], rows: Sequence[Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
+        """A row per setting; see ``Tuning.table``."""
+        return _table(tried, rows, self.targets, self.payers, certain=not self.scenario.random)
 
 
 def _demand(scenario: Scenario, part: float) -> Scenario:
@@ -271,11 +275,12 @@ def _table(
     rows: Sequence[Sequence[Mapping[str, Any]]],
     targets: Sequence[Target],
     payers: Sequence[str],
+    certain: bool,
 ) -> pd.DataFrame:
     today = rows[0]
     made = []
     for setting, runs in zip(tried, rows, strict=True):
-        kept = [_kept(target, runs) for target in targets]
+        kept = [_kept(target, runs, certain) for target in targets]
         worst = max(kept, key=lambda each: (each["of_target"], each["verdict"] == "misses"))
         verdicts = [each["verdict"] for each in kept]
         price, payer = _price(runs, today, payers)
@@ -299,8 +304,11 @@ def _table(
     return table
 
 
-def _kept(target: Target, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How well one promise is kept over the replications."""
+def _kept(target: Target, runs: Sequence[Mapping[str, Any]], certain: bool) -> dict[str, Any]:
+    """How well one promise is kept over the replications. ``certain``: every run would be the same.
+
+    One run of many that might have been says "perhaps" at best.
+    """
     values = [run["parties"][target.who][target.metric][target.statistic] for run in runs]
     n = sum(run["parties"][target.who]["n"] for run in runs)
     if any(value == inf for value in values):
@@ -310,7 +318,8 @@ def _kept(target: Target, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if isnan(mean) or not target.met(mean):
         verdict = "misses"
     else:
-        verdict = "perhaps" if isfinite(high) and not target.met(high) else "meets"
+        sure = target.met(high) if len(runs) > 1 else certain
+        verdict = "meets" if sure else "perhaps"
     return {
         "target": str(target),
         "value": mean,
@@ -459,4 +468,4 @@ def _check(
     lab = _Bench(model, made.targets, REPLICATIONS, jobs, backend, journal, journal is not None, progress)
     tried = list({each.name: each for each in (made.today, made.best)}.values())
     rows = lab.run(tried, "a model of the log")
-    return _table(tried, rows, made.targets, lab.payers)
+    return lab.table(tried, rows)

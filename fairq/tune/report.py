@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 EXAMPLE = "examples/asyncio_gateway.py"
 
+_PAGE = (
+    "body{font:15px/1.5 system-ui,sans-serif;background:#fff;margin:2rem auto;max-width:60rem;padding:0 1rem}"
+)
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;color:#1F2933;background:#fff}
-body{margin:2rem auto;max-width:60rem;padding:0 1rem}
 .fairq{font-family:system-ui,sans-serif;color:#1F2933;background:#fff;max-width:60rem}
 .fairq h1{font-size:1.5rem;margin:.2rem 0}.fairq h2{font-size:1.15rem;margin:1.6rem 0 .4rem}
 .fairq .lead{font-size:1.05rem;border-left:4px solid #009E73;padding:.4rem .8rem;background:#F1F8F5}
@@ -43,7 +44,8 @@ def page(made: Tuning) -> str:
     title = html.escape(f"fairq tune: {made.scenario.name}")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width,initial-scale=1"></head>\n'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<style>{_PAGE}</style></head>\n"
         f"<body>{fragment(made)}</body></html>\n"
     )
 

@@ -166,14 +166,15 @@ def test_common_random_numbers_and_intervals() -> None:
 def test_meets_means_the_whole_interval() -> None:
     target = Target("chat", "p99", "ttft", 2.0)
 
-    def verdict(*values: float) -> str:
+    def verdict(*values: float, certain: bool = False) -> str:
         runs = [{"parties": {"chat": {"n": 1, "ttft": {"p99": value}}}} for value in values]
-        return str(decide._kept(target, runs)["verdict"])
+        return str(decide._kept(target, runs, certain)["verdict"])
 
     assert verdict(1.0, 1.1, 0.9) == "meets"
     assert verdict(1.0, 1.9, 2.5) == "perhaps"
     assert verdict(2.0, 2.1, 2.2) == "misses"
-    assert verdict(1.9) == "meets"
+    assert verdict(1.9, certain=True) == "meets", "a replay is all there is"
+    assert verdict(1.9) == "perhaps", "one run of many that might have been"
 
 
 def test_the_front_is_what_nothing_beats() -> None:
@@ -480,3 +481,32 @@ def test_a_log_is_one_complete_replay(tmp_path: Path) -> None:
     assert made.check is not None, "a model fitted to the log has one"
     assert made.check["low"].notna().all()
     assert made.lines()[-1].startswith("One complete replay, n = 61 requests: facts of this run")
+
+
+def test_the_engine_a_log_shows_serves_it_as_it_was_served() -> None:
+    """A real vLLM run on an RTX 4090: the model of the box replays its own latencies."""
+    from fairq.tune.engine import engine_of
+
+    path = Path(__file__).parents[2].parent / "shared" / "traces" / "vllm_rtx4090_llama31_8b_requests.jsonl"
+    if not path.exists():
+        pytest.skip("no local copy of the real run")
+    scenario = Scenario.from_log(path)
+    log = scenario.read()
+    seen = engine_of(log)
+    assert seen is not None
+    assert log.served is not None
+    same = scenario.with_({"engine": seen.data})
+    rows = simulate(same.workload(), same.policy("FIFO"), same.engine()).requests
+    real = (log.served["finish"] - log.served["arrival"]).to_numpy()
+    model = rows["latency"].to_numpy(dtype=float)
+    assert model.mean() == pytest.approx(real.mean(), rel=0.05)
+    for q in (50, 90, 99):
+        assert np.percentile(model, q) == pytest.approx(np.percentile(real, q), rel=0.1)
+
+
+def test_a_log_without_ends_shows_no_engine(tmp_path: Path) -> None:
+    from fairq.tune.engine import engine_of
+
+    log = tmp_path / "log.csv"
+    log.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,a,1,1\n1,a,1,1\n")
+    assert engine_of(Scenario.from_log(log).read()) is None

@@ -206,6 +206,7 @@ class _Reader:
         self._drop_empty = form is not None and "log" in form.name
         self._arrival = Times(unit)
         self._unclear = dict.fromkeys(_MOMENTS, 0)
+        self._refused_rows: list[tuple[int, str]] = []
 
     def read(self) -> dict[str, NDArray[Any]]:
         """All columns that there are, shape (rows read,), in the order of the file."""
@@ -277,6 +278,9 @@ class _Reader:
                 for row in np.flatnonzero(nothing):
                     self._refuse(int(chunk.lines[row]), why, why)
             keep &= ~nothing
+        if self._refused_rows:  # columns are looked at one after the other: name the first row, not column
+            line, message = min(self._refused_rows)
+            raise TraceError(f"{place(self._path, self._table, line)}: {message}")
         values |= self._served(chunk, keep)
         account.read += int(keep.sum())
         return {name: each[keep] for name, each in values.items()}
@@ -311,11 +315,11 @@ class _Reader:
         return bad
 
     def _refuse(self, line: int, message: str, why: str) -> None:
-        where = place(self._path, self._table, line)
         if not self._skip:
-            raise TraceError(f"{where}: {message}")
+            self._refused_rows.append((line, message))
+            return
         self._count(self._account.skipped, why, 1)
-        self._account.first_skipped.setdefault(why, where)
+        self._account.first_skipped.setdefault(why, place(self._path, self._table, line))
 
     @staticmethod
     def _count(counts: dict[str, int], why: str, n: int) -> None:
