@@ -71,8 +71,8 @@ def _finding(
         whole = [way for way in ways if len(struck[way]) < len(groups)]
         if 0 < len(whole) < len(ways):
             spared = [g for g in groups if g not in struck[whole[0]]]
-            names = " and ".join(map(plain, whole))
-            return f"Only under {names} does {plain(spared[0])} keep its service through the failure"
+            ways_said = " and ".join(map(plain, whole))
+            return f"Only under {ways_said} does {plain(spared[0])} keep its service through the failure"
         return "The failure reaches everybody" if not whole else "The failure reaches one part alone"
     fastest = {group: min(ways, key=lambda w: float(cells[w, group]["latency_p50"])) for group in groups}
     names = set(fastest.values())
