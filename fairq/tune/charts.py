@@ -52,8 +52,8 @@ def pareto(made: Tuning) -> Chart:
     scale = made.targets[0].bound_s if single else 1.0
     title = _title(made)
     subtitle = (
-        "Each mark is a setting: across what it gives, up what the others pay. On the line nothing is better in"
-        " both."
+        "Each mark is a setting: across what it gives, up what the others pay. On the line nothing is better"
+        " in both."
     )
     if made.replay:
         subtitle = f"One complete replay, n = {made.requests:,}: facts of this run, no interval. {subtitle}"
@@ -137,7 +137,9 @@ def who_pays(made: Tuning) -> Chart:
     log = wants_log(every)
     axes.set_xlabel(f"mean latency (s){', log scale' if log else ''}")
     axes.grid(True, axis="x")
-    start, _ = value_axis(axes, every, log=log, room=0.3)
+    words = {name: _pair_words(*pair) for name, pair in pairs.items()}
+    longest = max(text_width(text, 8.4) for text in words.values()) + 0.2
+    start, _ = value_axis(axes, every, log=log, room=longest / (WIDTH_IN - left - PAD))
     for i, name in enumerate(parties):
         before, after = (max(v, start) if isfinite(v) else v for v in pairs[name])
         color = OKABE_ITO[1] if after > before * 1.05 else (MEETS if after < before * 0.95 else SOFT)
@@ -151,7 +153,7 @@ def who_pays(made: Tuning) -> Chart:
                 )  # fmt: skip
         right = max((v for v in (before, after) if isfinite(v)), default=start)
         axes.annotate(
-            _pair_words(*pairs[name]),
+            words[name],
             (right, i),
             xytext=(8, 0),
             textcoords="offset points",
@@ -167,7 +169,7 @@ def who_pays(made: Tuning) -> Chart:
             PAD / WIDTH_IN, 1 - y / page_h, label, va="center", fontsize=9, fontweight="bold", color=INK
         )
     chart.data["parties"] = pairs
-    chart.alt = f"{title}. " + " ".join(f"{name}: {_pair_words(*pair)}." for name, pair in pairs.items())
+    chart.alt = f"{title}. " + " ".join(f"{name}: {text}." for name, text in words.items())
     return chart
 
 

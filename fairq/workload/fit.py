@@ -45,7 +45,7 @@ def fit(trace: Trace) -> dict[str, TenantFit]:
         fits[str(name)] = TenantFit(
             requests=int(mine.sum()),
             rate_per_s=float(mine.sum()) / _seconds(trace),
-            cv=_cv(trace.arrivals[mine]),
+            cv=_cv(trace.arrivals[mine], _seconds(trace)),
             prompt_tokens=trace.prompt_tokens[mine],
             output_tokens=trace.output_tokens[mine],
             weight=trace.weights[str(name)],
@@ -97,11 +97,15 @@ def _seconds(trace: Trace) -> float:
     return last * len(trace) / (len(trace) - 1) if last > 0 else 1.0
 
 
-def _cv(arrivals: NDArray[np.float64]) -> float:
-    gaps = np.diff(arrivals)
-    if len(gaps) < 2 or not gaps.mean() > 0:
+def _cv(arrivals: NDArray[np.float64], horizon_s: float) -> float:
+    """Of the gaps between arrivals, the silence before the first and after the last taken as one more.
+
+    Without that one a job that comes all at once would look like the steadiest of tenants.
+    """
+    if len(arrivals) < 3:
         return 1.0
-    return float(min(max(gaps.std(ddof=1) / gaps.mean(), 0.01), MOST_CV))
+    gaps = np.append(np.diff(arrivals), horizon_s - arrivals[-1] + arrivals[0])
+    return float(min(max(gaps.std() / gaps.mean(), 0.01), MOST_CV))
 
 
 def _sizes(values: NDArray[np.int64], kind: str, least: int = 0) -> Any:

@@ -91,6 +91,16 @@ def test_a_model_finds_the_process_a_log_was_drawn_from() -> None:
     assert data["steady"]["output_tokens"] == 50
 
 
+def test_a_job_that_comes_all_at_once_is_not_steady() -> None:
+    # 100 at 500.0, 500.1 … of 1,000 s, and one tenant who is there all the time.
+    came = [(500 + 0.1 * n, "job") for n in range(100)] + [(10.0 * n + 0.05, "all") for n in range(101)]
+    found = fit(trace([at for at, _ in sorted(came)], [who for _, who in sorted(came)]))
+    gaps = np.array([0.1] * 99 + [1000 * 202 / 201 - 9.9])
+    assert found["job"].cv == pytest.approx(gaps.std() / gaps.mean(), rel=0.02)
+    assert found["job"].cv ** 2 == pytest.approx(100, rel=0.05), "a clump of about as many as came"
+    assert found["all"].cv < 0.2
+
+
 def test_the_sizes_kept_have_the_logs_mean() -> None:
     rng = np.random.Generator(np.random.PCG64(2))
     prompt = np.rint(rng.lognormal(5, 1, 997)).astype(int)
