@@ -76,14 +76,13 @@ def curves(
     names = [plain(name) for name in series]
     theory = any(curve.theory is not None for curve in series.values())
     points = any(curve.measured for curve in series.values())
-    kinds = " and ".join(
-        [words for there, words in ((theory, "lines: theory"), (points, "points: simulation")) if there]
-    )
-    subtitle = f"{note} {kinds[:1].upper()}{kinds[1:]}." if kinds else note
+    kinds = "Lines: theory; points: simulation." if theory and points else ""
+    subtitle = f"{note} {kinds}".strip()
     head = heading_height(title, subtitle)
     chart = Chart(head + PANEL_IN + 0.75)
     heading(chart, title, subtitle)
-    right = max(text_width(name, 8.8) for name in names) + 0.16
+    # One curve needs no label: the title says what it is.
+    right = max(text_width(name, 8.8) for name in names) + 0.2 if len(names) > 1 else 0.0
     axes = place(chart, PAD + 0.6, head + 0.22, WIDTH_IN - PAD - 0.6 - right - PAD, PANEL_IN)
     # The y axis is named above it, upright: nobody needs to turn the head.
     write(chart, PAD, head + 0.02, plain_axis(y), fontsize=9.0, color=SOFT)
@@ -124,18 +123,21 @@ def curves(
         high_y = top
         axes.set_ylim(low_y, high_y)
     x_low, x_high = axes.get_xlim()
-    for at_y, i in _apart(ends, low_y, high_y, log):
-        where = (np.log(at_y / low_y) / np.log(high_y / low_y)) if log else (at_y - low_y) / (high_y - low_y)
-        axes.annotate(
-            names[i],
-            (1.02, float(np.clip(where, 0.0, 1.0))),
-            xycoords="axes fraction",
-            color=INK,
-            fontsize=8.8,
-            va="center",
+    for at_y, i in _apart(ends, low_y, high_y, log) if len(names) > 1 else []:
+        part = np.log(at_y / low_y) / np.log(high_y / low_y) if log else (at_y - low_y) / (high_y - low_y)
+        part = float(np.clip(part, 0.0, 1.0))
+        only_line = not list(series.values())[i].measured
+        axes.annotate(names[i], (1.035, part), xycoords="axes fraction", color=INK, fontsize=8.8, va="center")
+        axes.plot(
+            [1.008, 1.028] if only_line else [1.018],
+            [part, part] if only_line else [part],
+            transform=axes.transAxes,
+            clip_on=False,
+            color=OKABE_ITO[i],
+            linestyle="-" if only_line else "none",
+            marker="none" if only_line else MARKERS[i],
+            markersize=5,
         )
-        axes.plot([1.005], [np.clip(where, 0, 1)], transform=axes.transAxes, clip_on=False,
-                  marker=MARKERS[i], color=OKABE_ITO[i], markersize=5)  # fmt: skip
     axes.set_xlim(x_low, x_high)
     chart.data = {
         name: {"theory": curve.theory, "measured": list(curve.measured)} for name, curve in series.items()
