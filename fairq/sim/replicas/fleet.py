@@ -181,6 +181,7 @@ class Fleet:
         self._sharing = sharing
         limits = [member.slots for member in self.members]
         self.slots = None if None in limits else sum(limits)  # type: ignore[arg-type]
+        self._numbers: dict[Hashable, int] = {}
         self._home_of_key: dict[str, Member] = {}
         self._parked: list[Job] = []
         self._done: list[Job] = []
@@ -330,9 +331,16 @@ class Fleet:
             return ()
         size = self._block_tokens
         shared = min(getattr(conversation, "shared_tokens", 0), tokens) // size
-        name = getattr(conversation, "shared", None)
-        own: Hashable = str(conversation)
-        return [(name, i) for i in range(shared)] + [(own, i) for i in range(shared, tokens // size)]
+        own = self._first_block(str(conversation))
+        blocks = [*range(own + shared, own + tokens // size)]
+        if shared:
+            system = self._first_block((conversation.shared,))
+            blocks[:0] = range(system, system + shared)
+        return blocks
+
+    def _first_block(self, name: Hashable) -> int:
+        """Blocks are numbered: whoever is named gets numbers enough for any prompt."""
+        return self._numbers.setdefault(name, len(self._numbers) << 40)
 
     # -- what comes back ------------------------------------------------------------------------------
 
