@@ -271,7 +271,9 @@ class Pool:
                 aside.append(entry)
                 if found is None or rank < found_rank:
                     found, found_rank = member, rank
-            elif gate is not None:
+            elif gate is None:
+                aside.append(entry)
+            else:
                 self._set_back(entry, gate, aside)
             _drop_stale(heap)
             self._refill()
