@@ -270,9 +270,13 @@ def _factor(sigma: float, rng: Generator) -> float:
 
 
 def _quantile(starts: Any, q: float) -> float:
-    """Of values that may be infinite (never interpolated towards infinity)."""
+    """Of values that may be infinite (never interpolated towards infinity).
+
+    At place q·(n + 1): a further value then lies between two quantiles as often as they say, however few the
+    samples are (numpy's default covers 77 % in place of 80 % with 60 samples).
+    """
     ordered = np.sort(starts)
-    at = q * (len(ordered) - 1)
+    at = min(max(q * (len(ordered) + 1) - 1, 0.0), len(ordered) - 1.0)
     low, high = ordered[int(at)], ordered[min(int(at) + 1, len(ordered) - 1)]
     return float(low) if low == high or np.isinf(high) else float(low + (high - low) * (at - int(at)))
 

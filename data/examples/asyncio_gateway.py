@@ -2,8 +2,9 @@
 
     python asyncio_gateway.py policy.yaml http://ENGINE:8000/v1/completions 8 < requests.jsonl
 
-Each line of the input is the JSON body of a request; its "user" is the tenant. At most 8 requests are with
-the engine at any time; who goes next is the policy's choice. Answers come out in the order they finish.
+Each line of the input is the JSON body of a request; its "user" is the tenant, its "key" (default: the user)
+is what caps count. At most 8 requests are with the engine at any time; who goes next is the policy's choice.
+Answers come out in the order they finish.
 """
 
 import asyncio
@@ -81,7 +82,8 @@ async def main(policy_file: str, url: str, slots: int) -> None:
         cost = len(str(body.get("prompt", body.get("messages", "")))) // 4 + body.get("max_tokens", 256)
         now = asyncio.get_running_loop().time()
         user = body.get("user", "anonymous")
-        request = Request(user, cost, arrival=now, priority=body.get("priority", 0))
+        key, level = body.pop("key", user), body.get("priority", 0)
+        request = Request(user, cost, arrival=now, priority=level, key=key)
         answer = await gate.serve(request, lambda: ask(url, body))
         print(json.dumps({"user": user, "answer": answer}), flush=True)
 

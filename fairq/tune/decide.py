@@ -95,10 +95,14 @@ class Tuning:
         return self.runs == 1 and not self.scenario.random
 
     def policy_yaml(self) -> str:
-        """The policy file of the best setting; ``fairq.scenario.load_policy`` reads it back."""
-        from fairq.scenario.yaml_files import to_yaml
+        """The policy file of the best setting; ``fairq.scenario.load_policy`` reads it back.
 
-        return to_yaml(dict(self.best.policy))
+        It stands alone: groups and weights of the scenario's tenants are written out.
+        """
+        from fairq.scenario.yaml_files import to_yaml
+        from fairq.tune.alone import alone
+
+        return to_yaml(alone(self.best.policy, self.scenario.workload()))
 
     def lines(self) -> list[str]:
         """The verdict in sentences."""

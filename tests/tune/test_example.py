@@ -77,9 +77,12 @@ def run(policy: str, url: str, slots: int, tmp_path: Path) -> list[str]:
     return [json.loads(line)["user"] for line in done.stdout.splitlines()]
 
 
-def test_the_example_serves_in_the_order_of_the_policy_file(engine: str, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_example_with_a_fifo_file_makes_chat_wait(engine: str, tmp_path: Path) -> None:
     assert run("policy: fifo\n", engine, 1, tmp_path).index("chat") == 12
-    Engine.came.clear()
+
+
+def test_the_example_serves_in_the_order_of_the_policy_file(engine: str, tmp_path: Path) -> None:
     answered = run("{policy: drr, quantum: 100}\n", engine, 1, tmp_path)
     # One of the batch has gone in before anybody else came; then they take turns.
     assert answered.index("chat") <= 2

@@ -105,6 +105,7 @@ def test_a_dask_cluster_of_two_workers_gives_the_same_bits() -> None:
 # -- nothing lost ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     tasks = {str(n): (str(tmp_path), n) for n in range(12)}
     journal = tmp_path / "journal.jsonl"

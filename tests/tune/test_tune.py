@@ -18,6 +18,7 @@ from fairq.files import InputError
 from fairq.scenario import Scenario, load_policy
 from fairq.sim import simulate
 from fairq.tune import Tuning, decide, parse_targets, settings, tune
+from fairq.tune.alone import alone
 from fairq.tune.cells import Cell, parties, run_cell
 from fairq.tune.howto import how_to
 from fairq.tune.target import Target
@@ -304,6 +305,35 @@ def test_the_policy_file_loads_back_to_the_same_schedule(tmp_path: Path) -> None
     chat = again[again["tenant"] == "chat"]
     assert float(chat["wait"].iloc[0]) == 0.5
     assert (tmp_path / "policy.yaml").read_text().startswith("# Apply '")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"policy": "drr", "quantum": 500, "weights": {"chat": 8}},
+        {"policy": "caps", "groups": {"others": {"keys": ["agent", "nightly"], "limit": 2}},
+         "per_key": {"agent": 1}, "around": {"policy": "vtc", "weights": {"code": 3}}},
+        {"policy": "floors", "slots": 8, "floors": {"chat": {"keys": ["chat"], "slots": 2}},
+         "around": {"policy": "fifo"}},
+        {"policy": "nested", "branches": {"people": ["chat", "code"]}, "weights": {"people": 2},
+         "inside": {"policy": "vtc"}},
+        {"policy": "levels", "levels": {0: {"policy": "drr", "quantum": 500}, 1: {"policy": "fifo"}}},
+    ],
+)  # fmt: skip
+def test_a_policy_that_stands_alone_is_the_same(policy: dict[str, Any], tmp_path: Path) -> None:
+    scenario = Scenario.load("noisy_burst").with_({"horizon_s": 90, "policies": {"it": policy}})
+    workload = scenario.workload()
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(alone(policy, workload)))
+    runs = [
+        simulate(workload, it, scenario.engine(), seed=3) for it in (scenario.policy("it"), load_policy(path))
+    ]
+    assert runs[0].requests.equals(runs[1].requests)
+    if policy["policy"] != "levels":
+        as_written = tmp_path / "written.yaml"
+        as_written.write_text(yaml.safe_dump(policy))
+        other = simulate(workload, load_policy(as_written), scenario.engine(), seed=3)
+        assert not runs[0].requests.equals(other.requests), "names of groups say nothing without the tenants"
 
 
 def test_the_points_of_the_chart_are_the_table() -> None:
