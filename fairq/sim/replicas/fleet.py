@@ -117,7 +117,8 @@ class Fleet:
     place : tenant, or group (``chat`` of ``chat-1``, ``chat-2`` …), → the member that serves it and no
         other; the policy then chooses among tenants whose member has room. Tenants not named are routed.
     cache_blocks, block_tokens : prefix cache of each member, in blocks; 0: none. It is room of its own,
-        beside the KV cache of the engine. What a request leaves (prompt and answer) is there once it is done.
+        beside the KV cache of the engine. It is looked up when a request is sent; what a request leaves
+        (prompt and answer) is there once it is done.
     blocks_of : names of the blocks of so many leading tokens of a request; default: by its conversation.
     outages : who fails when.
     takes_along : kinds of outage that take all members down (``"fault"``, ``"oom"``).
