@@ -124,7 +124,8 @@ def _bin_means(times: np.ndarray, values: np.ndarray, edges: np.ndarray) -> np.n
     moments = np.concatenate([[min(times[0], edges[0])], times, [max(times[-1], edges[-1])]])
     held = np.concatenate([[0.0], values])
     area = np.concatenate([[0.0], np.cumsum(held * np.diff(moments))])
-    return np.diff(np.interp(edges, moments, area)) / np.diff(edges)
+    means: np.ndarray = np.diff(np.interp(edges, moments, area)) / np.diff(edges)
+    return means
 
 
 def _finding(series: pd.DataFrame, members: list[int], names: dict[int, str]) -> tuple[str, str]:
