@@ -7,8 +7,17 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-import typer
-from typer.core import TyperGroup
+try:
+    import typer
+    from typer.core import TyperGroup
+except ModuleNotFoundError as missing:
+    # The library alone needs nothing, and has the demo and the doctor; the commands need more.
+    sys.exit(
+        f"fairq: the commands need the model, which is not installed ({missing}).\n"
+        "  install it:        pip install 'fairq[sim]'      (notebooks too: 'fairq[lab]')\n"
+        "  what is missing:   python -m fairq.doctor\n"
+        "  without anything:  python -m fairq.demo"
+    )
 
 from fairq import commands
 from fairq.files import InputError
@@ -23,6 +32,11 @@ class _OneLine(TyperGroup):
         except InputError as error:
             typer.echo(f"fairq: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from None
+        except ModuleNotFoundError as missing:
+            if (missing.name or "fairq").partition(".")[0] == "fairq":
+                raise
+            typer.echo(f"fairq: {missing}; `fairq doctor` says what to install", err=True)
+            raise typer.Exit(1) from None
 
 
 app = typer.Typer(

@@ -1,0 +1,143 @@
+"""The notebooks of the course as files: where the originals are, copies to work in, and back to the original.
+
+A wheel carries them (``fairq/_notebooks``). In a clone the folder ``notebooks/`` is both the original and the
+place where people work, so there the original is what git has committed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from fairq.files import InputError, write_whole
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def packaged() -> Path | None:
+    """The folder of originals in an installed wheel; None in a clone."""
+    folder = _PACKAGE / "_notebooks"
+    return folder if folder.is_dir() else None
+
+
+def clone() -> Path | None:
+    """The clone that this package runs from, if any."""
+    root = _PACKAGE.parent
+    return root if (root / "pyproject.toml").is_file() and (root / "notebooks").is_dir() else None
+
+
+def names() -> list[str]:
+    """The notebooks, solutions included, as paths below ``notebooks/``. Raises InputError: none are here."""
+    folder = packaged()
+    if folder is None:
+        root = clone()
+        if root is None:
+            raise InputError(
+                "this installation carries no notebooks: install the wheel, or clone the project"
+            )
+        folder = root / "notebooks"
+    found = (path.relative_to(folder) for path in folder.rglob("*.ipynb"))
+    return sorted(path.as_posix() for path in found if ".ipynb_checkpoints" not in path.parts)
+
+
+def find(name: str) -> str:
+    """The notebook meant by ``03``, ``03_how_many_at_once`` or its file name. Raises InputError."""
+    there = names()
+    wanted = name.removesuffix(".ipynb")
+    hits = [each for each in there if each.removesuffix(".ipynb") == wanted]
+    hits = hits or [each for each in there if "/" not in each and each.startswith(wanted + "_")]
+    if len(hits) != 1:
+        raise InputError(f"no notebook {name!r}; there are: {', '.join(there)}")
+    return hits[0]
+
+
+def original(name: str) -> bytes:
+    """The content as it was shipped.
+
+    Raises
+    ------
+    InputError : the original is nowhere (a clone without git, for one).
+    """
+    folder = packaged()
+    if folder is not None and (folder / name).is_file():
+        return (folder / name).read_bytes()
+    root = clone()
+    if root is not None:
+        try:
+            shown = subprocess.run(
+                ["git", "show", f"HEAD:notebooks/{name}"], cwd=root, capture_output=True, check=False
+            )
+        except OSError:
+            shown = None
+        if shown is not None and shown.returncode == 0:
+            return shown.stdout
+    raise InputError(f"the original of {name} is not here: a clone needs git for it, a wheel carries it")
+
+
+def place(name: str, folder: Path) -> Path:
+    """Where a notebook is in a folder that holds ``notebooks/``, or that is it."""
+    return folder / name if (folder / name).exists() else folder / "notebooks" / name
+
+
+def reset(name: str, folder: Path) -> tuple[Path, Path | None]:
+    """Put the original back into ``folder``; what was there is kept beside it.
+
+    Returns
+    -------
+    The notebook's path, and where the edited one is kept (None: there was none, or it was the original).
+
+    Raises
+    ------
+    InputError : no such notebook, or no original. OSError : the folder cannot be written.
+    """
+    name = find(name)
+    content = original(name)
+    path = place(name, folder)
+    kept = None
+    if path.exists():
+        mine = path.read_bytes()
+        if mine == content:
+            return path, None
+        kept = _free(path)
+        write_whole(kept, mine)
+    return write_whole(path, content), kept
+
+
+def copy_all(folder: Path) -> list[Path]:
+    """Every notebook to ``folder/notebooks`` and their pictures to ``folder/figures``.
+
+    What is there already stays as it is. Returns the notebooks copied.
+    """
+    for picture in pictures():
+        aim = folder / "figures" / picture.name
+        if not aim.exists():
+            write_whole(aim, picture.read_bytes())
+    aims = {name: folder / "notebooks" / name for name in names()}
+    return [write_whole(aim, _content(name)) for name, aim in aims.items() if not aim.exists()]
+
+
+def _content(name: str) -> bytes:
+    """The original; of a notebook that was never committed (a teacher's own), what is in the clone."""
+    try:
+        return original(name)
+    except InputError:
+        root = clone()
+        if root is None:
+            raise
+        return (root / "notebooks" / name).read_bytes()
+
+
+def pictures() -> list[Path]:
+    """The charts that the notebooks show: PNG files of the gallery."""
+    inside = _PACKAGE / "_figures"
+    root = clone()
+    folder = inside if inside.is_dir() else root / "figures" if root is not None else inside
+    return sorted(folder.glob("*.png"))
+
+
+def _free(path: Path) -> Path:
+    """A name beside ``path`` that is not taken: ``03_x.mine-1.ipynb``."""
+    number = 1
+    while (beside := path.with_name(f"{path.stem}.mine-{number}.ipynb")).exists():
+        number += 1
+    return beside
