@@ -1,7 +1,7 @@
 """One source per notebook → the student's notebook and the one with solutions.
 
-The sources are MyST Markdown notebooks (``NN_question.md``): prose, ``{code-cell}`` fences, and ``+++`` between
-two cells of prose. A cell tagged ``exercise`` stands in the student's notebook alone, one tagged
+The sources are MyST Markdown notebooks (``NN_question.md``): prose, ``{code-cell}`` fences, and ``+++``
+between two cells of prose. A cell tagged ``exercise`` stands in the student's notebook alone, one tagged
 ``solution`` in ``notebooks/solutions/`` alone; everything else stands in both. A picture of the gallery is
 ``![@](../figures/NAME.png)``: its words come from the gallery's own page.
 
