@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -110,7 +112,26 @@ def _computed(
         try:
             yield computed
         finally:
-            computed.close()
+            with _calm():
+                computed.close()
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """While joblib drops what is no longer needed, it warns, and its own thread may trip: nobody need read it."""
+    plain = threading.excepthook
+
+    def hook(failure: Any) -> None:
+        if getattr(failure.thread, "name", "") != "ExecutorManagerThread":
+            plain(failure)
+
+    threading.excepthook = hook
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        threading.excepthook = plain
 
 
 @contextmanager

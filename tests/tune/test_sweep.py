@@ -138,7 +138,6 @@ def test_workers_that_always_die_are_an_error_that_says_so() -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.filterwarnings("ignore:.*not used.*:UserWarning")
 def test_stopping_keeps_what_is_done_and_resuming_computes_the_rest(tmp_path: Path, jobs: int) -> None:
     tasks = {str(n): (str(tmp_path), n) for n in range(16)}
     journal = tmp_path / "journal.jsonl"
