@@ -118,7 +118,7 @@ def _computed(
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """While joblib drops what is no longer needed, it warns, and its own thread may trip: nobody need read it."""
+    """While joblib drops what is no longer needed it warns, and its own thread may trip: nothing to read."""
     plain = threading.excepthook
 
     def hook(failure: Any) -> None:
