@@ -71,7 +71,7 @@ def price_of_a_cut(name: str, seed: int, rng: np.random.Generator) -> Question:
 
 def fits(name: str, seed: int, rng: np.random.Generator) -> Question:
     model = load_model(str(rng.choice(["llama31-8b", "llama31-8b-int4", "llama32-3b", "qwen25-14b-int4"])))
-    context = int(rng.choice([4096, 16384]))
+    context = int(rng.choice([2048, 4096, 8192, 16384, 24576, 32768]))
     part = part_of(model, 2, card_gib=CARD_GIB, context=context)
     room = CARD_GIB / 2 * UTILISATION - model.weight_bytes / GIB - OVERHEAD_GIB
     need = context * model.kv_bytes_per_token / GIB

@@ -15,12 +15,8 @@ from fairq.sim import SlotEngine, simulate
 def who_pays(name: str, seed: int, rng: np.random.Generator) -> Question:
     slots = int(rng.choice([2, 4]))
     service = float(rng.integers(1, 5))
-    asks = {
-        "ana": int(rng.integers(2, 5)),
-        "ben": int(rng.integers(6, 12)),
-        "eva": int(rng.integers(60, 120)),
-    }
-    names = list(rng.permutation(list(asks)))
+    piles = [int(rng.integers(2, 5)), int(rng.integers(6, 12)), int(rng.integers(60, 120))]
+    asks = dict(zip(("ana", "ben", "eva"), rng.permutation(piles).tolist(), strict=True))
 
     def mean_waits(policy: Any) -> dict[str, float]:
         # The largest first in line, then the others.
@@ -33,7 +29,7 @@ def who_pays(name: str, seed: int, rng: np.random.Generator) -> Question:
         before, after = mean_waits(FIFO()), mean_waits(DRR(1))
         return max(asks, key=lambda who: after[who] - before[who])
 
-    listed = ", ".join(f"{who} {asks[who]}" for who in names)
+    listed = ", ".join(f"{who} {asks[who]}" for who in asks)
 
     def work() -> str:
         before, after = mean_waits(FIFO()), mean_waits(DRR(1))

@@ -116,7 +116,7 @@ def notebook(source: str, name: str, *, solutions: bool) -> nbformat.NotebookNod
         if solutions and number == 0:
             text = text.replace("\n", " (with solutions)\n", 1)
         new = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
-        made.append(new(text, id=str(number), metadata=metadata))
+        made.append(new(text, id=str(len(made)), metadata=metadata))
     return nbformat.v4.new_notebook(
         cells=made,
         metadata={

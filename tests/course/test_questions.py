@@ -1,0 +1,196 @@
+"""Every question of every seed: right is right, anything else is not, and help comes step by step."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairq.check import Question, names, question
+from fairq.check.answers import Choice, Number, Order, Whole
+from fairq.check.replicas import home, movers
+
+SEEDS = range(12)
+
+
+def wrong_answers(q: Question) -> list[Any]:
+    """Answers near and far that are not right, for this kind of question."""
+    right = q.answer()
+    junk: list[Any] = [float("nan"), float("inf"), True, "", "a lot", [], object(), 10**9, -1]
+    if isinstance(q.judge, Number):
+        off = 1 + 2 * q.judge.within
+        return [*junk, right * off, right / off, right * 1000, right / 1000, -right, 0, str(right)]
+    if isinstance(q.judge, Whole):
+        return [*junk, right + 1, right - 1, right + 0.5, str(right)]
+    if isinstance(q.judge, Choice):
+        return [*junk, *(option for option in q.judge.options if option != right), 0]
+    assert isinstance(q.judge, Order)
+    swapped = list(right)
+    place = next(i for i in range(len(right) - 1) if right[i] != right[i + 1])
+    swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+    return [*junk, swapped, right[:-1], [*right, right[0]], " ".join(swapped), [1, 2, 3]]
+
+
+@pytest.mark.parametrize("name", names())
+def test_right_is_right_and_wrong_is_wrong_for_every_seed(name: str) -> None:
+    for seed in SEEDS:
+        q = question(name, seed)
+        verdict = q.check(q.answer())
+        assert verdict.right, (seed, q.text)
+        assert "Right" in repr(verdict)
+        for wrong in wrong_answers(question(name, seed)):
+            fresh = question(name, seed).check(wrong)
+            assert not fresh.right, (seed, wrong, q.answer())
+            assert "Not yet" in fresh.words
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_seed_is_a_variant_and_always_the_same(name: str) -> None:
+    texts = [question(name, seed).text for seed in SEEDS]
+    assert texts == [question(name, seed).text for seed in SEEDS]
+    assert len(set(texts)) > len(texts) // 2
+    answers = {repr(question(name, seed).answer()) for seed in SEEDS}
+    assert len(answers) > 1, "everybody could write the same answer down"
+
+
+@pytest.mark.parametrize("name", names())
+def test_help_comes_step_by_step(name: str) -> None:
+    q = question(name, 3)
+    wrong = [w for w in wrong_answers(q) if isinstance(w, (int, float, str, list))][:4]
+    assert q.check(None).words == "Not answered yet."
+    first, again, second, third = (q.check(w) for w in (wrong[0], wrong[0], wrong[1], wrong[2]))
+    assert (first.hint, first.trace) == ("", "")
+    assert again == first, "the same wrong answer twice is one try"
+    assert second.hint == q.hint
+    assert second.trace == ""
+    assert third.hint == q.hint
+    assert q.judge.show(q.answer()) in third.trace
+    # The hint does not give the answer away; the text does not either.
+    shown = q.judge.show(q.answer())
+    if isinstance(q.judge, (Number, Order)):
+        assert shown not in q.hint + q.text
+    assert "{" not in q.text + q.hint
+    for text in (repr(third), third._repr_html_()):
+        assert "Worked trace" in text
+    assert q._repr_markdown_().startswith("**Question.**")
+
+
+def test_names_and_seeds_are_checked() -> None:
+    with pytest.raises(ValueError, match="busy/littles_law"):
+        question("busy/nothing")
+    for seed in (-1, 1.5, True, "7"):
+        with pytest.raises(ValueError, match="seed must be a whole number"):
+            question("busy/littles_law", seed)  # type: ignore[arg-type]
+
+
+# -- the answers themselves, by other means ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_hockey_stick_by_the_sum_of_probabilities(seed: int) -> None:
+    q = question("busy/hockey_stick", seed)
+    slots, service = q.given["slots"], q.given["service_s"]
+
+    def wait(load: float) -> float:
+        a = Fraction(str(load)) * slots
+        below = sum(a**k / math.factorial(k) for k in range(slots))
+        all_busy = a**slots / math.factorial(slots) / (1 - a / slots)
+        return float(all_busy / (below + all_busy)) * service / (slots * (1 - load))
+
+    assert q.check(wait(q.given["high"]) / wait(q.given["low"])).right
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_turns_by_walking_the_ring(seed: int) -> None:
+    q = question("turns/turn_order", seed)
+    ring, credit, order = {who: list(costs) for who, costs in q.given["lines"].items()}, {}, []
+    while ring:
+        for who in list(ring):
+            credit[who] = credit.get(who, 0) + q.given["quantum"]
+            while ring.get(who) and credit[who] >= ring[who][0]:
+                credit[who] -= ring[who].pop(0)
+                order.append(who)
+            if not ring[who]:
+                del ring[who]
+    assert q.check(" ".join(order)).right
+    # The worked trace sends what was in the lines, each once.
+    sent = [int(n) for line in q.work().splitlines() for n in _numbers_after(line, "sends")]
+    assert sorted(sent) == sorted(cost for costs in q.given["lines"].values() for cost in costs)
+
+
+def _numbers_after(line: str, word: str) -> list[str]:
+    part = line.partition(word)[2].partition(",")[0]
+    return [n for n in part.split() if n.isdigit()]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_simple_ones_by_arithmetic(seed: int) -> None:
+    def right(name: str, answer: Any) -> None:
+        verdict = question(name, seed).check(answer)
+        assert verdict.right, (name, verdict)
+
+    g = question("burst/behind_the_burst", seed).given
+    right("burst/behind_the_burst", g["pile"] // g["slots"] * g["service_s"])
+    g = question("burst/enough", seed).given
+    n = 1
+    while g["quantile"] ** n > (1 - g["confidence"]) / 2 + 1e-12:
+        n += 1
+    right("burst/enough", n)
+    g = question("caps/under_a_cap", seed).given
+    right("caps/under_a_cap", g["requests"] * g["service_s"] / g["cap"])
+    g = question("caps/keys_for_half", seed).given
+    right("caps/keys_for_half", next(k for k in range(99) if 2 * k * g["cap"] >= g["slots"]))
+    g = question("ageing/who_is_next", seed).given
+    right(
+        "ageing/who_is_next",
+        sorted(g["levels"], key=lambda w: g["arrivals"][w] + g["ageing_s"] * g["levels"][w]),
+    )
+    g = question("turns/visits", seed).given
+    right("turns/visits", -(-g["cost"] // (g["quantum"] * g["weight"])))
+    g = question("turns/debt", seed).given
+    right("turns/debt", g["true"] // g["ben_cost"])
+    g = question("card/kv_left", seed).given
+    kib = (g["card_gib"] / g["parts"] * g["utilisation"] - g["weights_gib"] - g["overhead_gib"]) * 2**20
+    right("card/kv_left", kib / g["kv_kib_per_token"] / 1000)
+    g = question("replicas/who_moves", seed).given
+    right("replicas/who_moves", g["conversations"] / g["replicas"])
+    g = question("own_box/zero_sum", seed).given
+    right("own_box/zero_sum", g["few"] * g["gain_s"] / g["many"])
+
+
+def test_only_those_on_the_failed_replica_move_and_they_are_its_share() -> None:
+    for replicas in range(3, 9):
+        names_ = [f"replica-{n}" for n in range(replicas)]
+        moved = sum(
+            home(f"conversation-{n}", names_) != home(f"conversation-{n}", names_[:-1]) for n in range(2000)
+        )
+        assert moved == movers(replicas, 2000)
+        for conversations in range(2000, 4500, 500):
+            share = conversations / replicas
+            assert abs(movers(replicas, conversations) - share) < 0.17 * share, "1 / n is always accepted"
+
+
+def test_cobham_by_simulating_the_slot() -> None:
+    """Strict priority on one slot by a plain loop over the events of many customers."""
+    q = question("ageing/cobham", 5)
+    rng = np.random.default_rng(11)
+    service, loads = q.given["service_s"], (q.given["chat_load"], q.given["nightly_load"])
+    n = 120_000
+    came = [np.cumsum(rng.exponential(service / load, n)) for load in loads]
+    end = min(times[-1] for times in came)
+    served = [0, 0]
+    waits: tuple[list[float], list[float]] = ([], [])
+    now = 0.0
+    while now < end - 100 * service:
+        ready = [k for k in (0, 1) if came[k][served[k]] <= now]
+        if not ready:
+            now = min(came[k][served[k]] for k in (0, 1))
+            continue
+        k = ready[0]
+        waits[k].append(now - came[k][served[k]])
+        served[k] += 1
+        now += rng.exponential(service)
+    assert np.mean(waits[1]) == pytest.approx(q.answer(), rel=0.08)

@@ -1,0 +1,119 @@
+"""The teacher's tools: an exam is its seed, the guide has what the exam has not, slides are made."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from fairq.check import names, question
+
+from .books import NOTEBOOKS, STUDENTS, code_of, prose_of, read, script
+
+exam = script("teacher/exam.py")
+slides = script("teacher/slides.py")
+
+
+def test_an_exam_is_its_seed(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        assert exam.main(["--seed", "7", "--points", "24", "--out", str(tmp_path / folder)]) == 0
+    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert files == ["exam_7.md", "exam_7_marking_guide.md"]
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    exam.main(["--seed", "8", "--points", "24", "--out", str(tmp_path / "a")])
+    assert (tmp_path / "a/exam_8.md").read_text("utf-8") != (tmp_path / "a/exam_7.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_guide_has_the_answers_and_the_exam_has_not(seed: int) -> None:
+    questions = exam.choose(seed, 20)
+    text, guide = exam.exam_text(questions, seed), exam.guide_text(questions, seed)
+    assert 20 <= sum(q.points for q in questions) <= 24
+    topics = {q.name.partition("/")[0] for q in questions}
+    assert len(topics) >= min(len(questions), 8), "no topic is asked twice before the others were asked"
+    assert len({q.name for q in questions}) == len(questions)
+    for q in questions:
+        fresh = question(q.name, seed)
+        assert fresh.text in text
+        assert fresh.text in guide
+        assert f"**Answer: {fresh.judge.show(fresh.answer())}**" in guide
+        assert fresh.trace() in guide
+        assert fresh.hint not in text
+    assert "Worked" not in text
+    assert text.count("Answer: ____") == len(questions)
+
+
+def test_points_that_cannot_be_met_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    most = sum(question(name, 1).points for name in names())
+    assert exam.main(["--points", str(most + 1), "--out", str(tmp_path)]) == 2
+    assert f"points must be between 3 and {most}, got {most + 1}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert len(exam.choose(1, most)) == len(names())
+
+
+def test_slides_are_made_without_widgets_or_open_questions(tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_markdown_cell("# A queue"),
+            nbformat.v4.new_code_cell(
+                "lab",
+                outputs=[
+                    nbformat.v4.new_output(
+                        "display_data",
+                        {slides.WIDGET: {"model_id": "x"}, "text/html": "<img alt='a picture' src='data:,'>"},
+                    )
+                ],
+            ),
+            nbformat.v4.new_code_cell("answer = None", metadata={"tags": ["exercise"]}),
+        ]
+    )
+    path = tmp_path / "05_x.ipynb"
+    nbformat.write(notebook, path)
+    text = slides.slides(path, code=False, reveal="reveal.js", run=False)
+    assert "A queue" in text
+    assert "a picture" in text
+    assert "model_id" not in text
+    assert "answer = None" not in text
+    assert "reveal.js/dist/reveal.js" in text
+
+
+def test_a_notebook_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert slides.main(["17"]) == 2
+    assert "notebook must be one of 00, 01, 02" in capsys.readouterr().err
+    assert slides.find("05", solutions=True).parent.name == "solutions"
+
+
+@pytest.mark.slow
+def test_slides_of_a_real_notebook(tmp_path: Path) -> None:
+    assert slides.main(["05", "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "05_what_is_a_fair_turn.slides.html").read_text("utf-8")
+    assert text.count("<section") > 10
+    assert "widget-view+json" not in text
+    assert text.count("data:image/png;base64") >= 3
+
+
+def test_plans_add_up_and_name_what_exists() -> None:
+    for name, minutes in (("plan_90_minutes.md", 90), ("plan_half_day.md", 240)):
+        text = (NOTEBOOKS / "teacher" / name).read_text(encoding="utf-8")
+        spans = [(int(a), int(b)) for a, b in re.findall(r"^\| (\d+)–(\d+) \|", text, flags=re.M)]
+        assert spans[0][0] == 0
+        assert spans[-1][1] == minutes
+        assert all(before[1] == after[0] for before, after in pairwise(spans))
+
+
+def test_each_misconception_points_to_a_part_that_exists() -> None:
+    text = (NOTEBOOKS / "teacher" / "misconceptions.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith('| "')]
+    assert len(rows) >= 15
+    books = {path.name[:2]: path for path in [NOTEBOOKS / "00_start_here.ipynb", *STUDENTS]}
+    for row in rows:
+        for number, rest in re.findall(r"(0\d)([^;|]*)", row.rsplit("|", 2)[1]):
+            notebook = read(books[number])
+            for part in re.findall(r"\d", rest.partition("exercise")[0]):
+                assert re.search(rf"^## {part}\.", prose_of(notebook), flags=re.M), f"{row}: {number} {part}"
+            for exercise in re.findall(r"exercise (\d)", rest):
+                assert f"q{exercise} = question(" in "\n".join(code_of(notebook))
