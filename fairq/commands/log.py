@@ -24,6 +24,9 @@ Output = Annotated[str | None, typer.Option(help="Column of output tokens.")]
 Tenant = Annotated[str | None, typer.Option(help="Column of the tenant.")]
 Tenants = Annotated[int | None, typer.Option(help="Draw that many tenants instead.")]
 Key = Annotated[str | None, typer.Option(help="Column of the API key.")]
+Start = Annotated[str | None, typer.Option(help="Column of the time at which service began.")]
+First = Annotated[str | None, typer.Option(help="Column of the time of the first token.")]
+Finish = Annotated[str | None, typer.Option(help="Column of the time of the last token.")]
 Unit = Annotated[str | None, typer.Option(help="s, ms, us, ns or iso.")]
 FormName = Annotated[
     str | None, typer.Option(help="Its kind, where it is not recognised (`fairq log forms`).")
@@ -57,6 +60,9 @@ def show(
     tenant: Tenant = None,
     tenants: Tenants = None,
     key: Key = None,
+    start: Start = None,
+    first_token: First = None,
+    finish: Finish = None,
     time_unit: Unit = None,
     form: FormName = None,
     skip_bad: SkipBad = False,
@@ -121,6 +127,9 @@ def convert(
     tenant: Tenant = None,
     tenants: Tenants = None,
     key: Key = None,
+    start: Start = None,
+    first_token: First = None,
+    finish: Finish = None,
     time_unit: Unit = None,
     form: FormName = None,
     skip_bad: SkipBad = False,
@@ -151,6 +160,9 @@ def fit_model(
     tenant: Tenant = None,
     tenants: Tenants = None,
     key: Key = None,
+    start: Start = None,
+    first_token: First = None,
+    finish: Finish = None,
     time_unit: Unit = None,
     form: FormName = None,
     skip_bad: SkipBad = False,
@@ -167,7 +179,7 @@ def fit_model(
 
 COLUMNS = (
     *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key", "time_unit", "form"),
-    *("skip_bad", "hash_keys"),
+    *("skip_bad", "hash_keys", "start", "first_token", "finish"),
 )
 
 

@@ -190,3 +190,27 @@ def test_fitting_writes_a_scenario_that_runs(log: Path, tmp_path: Path) -> None:
     call("fit", log, "--out", out, "--skip-bad", "--users", "3")
     scenario = Scenario.load(out)
     assert [spec.count for spec in scenario.tenants.values()] == [3, 3]
+
+
+def test_columns_that_say_when_it_was_served_can_be_named(tmp_path: Path) -> None:
+    path, out = tmp_path / "own.csv", tmp_path / "plain.csv"
+    path.write_text("in,who,p,o,began,first,done\n10,a,5,3,11,12,15\n20,b,5,3,20,21,24\n")
+    named = ("--arrival", "in", "--prompt-tokens", "p", "--output-tokens", "o", "--tenant", "who")
+    call(
+        "convert",
+        path,
+        "--out",
+        out,
+        *named,
+        "--start",
+        "began",
+        "--first-token",
+        "first",
+        "--finish",
+        "done",
+    )
+    served = read_log(out).served
+    assert served is not None
+    assert served["start"].tolist() == [1.0, 10.0]
+    assert served["first_token"].tolist() == [2.0, 11.0]
+    assert served["finish"].tolist() == [5.0, 14.0]
