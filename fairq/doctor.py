@@ -44,9 +44,9 @@ def examine(purpose: str = "lab") -> list[Finding]:
         raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {purpose!r}")
     looks: list[Callable[[], Iterator[Finding]]] = [_python, _fairq]
     if purpose != "library":
-        looks += [lambda: _packages("sim"), _data, _exports]
+        looks += [lambda: _packages(purpose), _data, _exports]
     if purpose == "lab":
-        looks += [lambda: _packages("lab"), _widgets, _kernel, _command, _browser]
+        looks += [_widgets, _kernel, _command, _browser]
     return [finding for look in looks for finding in look()]
 
 
@@ -96,19 +96,28 @@ def _fairq() -> Iterator[Finding]:
     yield Finding("fairq", OK, name)
 
 
-def _packages(extra: str) -> Iterator[Finding]:
+def _packages(purpose: str) -> Iterator[Finding]:
     try:
         lines = requires("fairq") or []
     except PackageNotFoundError:
         return
-    wanted = [found for line in lines if (found := _requirement(line, extra)) is not None]
-    how = f"pip install 'fairq[{extra}]' (in a clone: uv sync)"
+    # Package → its ranges and the least extra that brings it.
+    wanted: dict[str, tuple[str, str]] = {}
+    for extra in PURPOSES[1 : PURPOSES.index(purpose) + 1]:
+        for line in lines:
+            if (found := _requirement(line, extra)) is not None:
+                wanted.setdefault(found[0], (found[1], extra))
     good = 0
-    for name, ranges in wanted:
+    for name, (ranges, extra) in wanted.items():
         try:
             there = version(name)
         except PackageNotFoundError:
-            yield Finding(name, PROBLEM, f"is missing; fairq[{extra}] needs {name}{ranges}", how)
+            yield Finding(
+                name,
+                PROBLEM,
+                f"is missing; fairq[{extra}] needs {name}{ranges}",
+                f"pip install 'fairq[{extra}]' (in a clone: uv sync)",
+            )
             continue
         if fits(there, ranges):
             good += 1
@@ -117,7 +126,7 @@ def _packages(extra: str) -> Iterator[Finding]:
                 name, PROBLEM, f"is {there}; fairq[{extra}] needs {ranges}", f"pip install '{name}{ranges}'"
             )
     if good:
-        yield Finding(f"packages of fairq[{extra}]", OK, f"{good} of {len(wanted)} as wanted")
+        yield Finding(f"packages of fairq[{purpose}]", OK, f"{good} of {len(wanted)} as wanted")
 
 
 def _data() -> Iterator[Finding]:
