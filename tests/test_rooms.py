@@ -47,6 +47,7 @@ RULES = {
         "fairq.data",
         "fairq.memory",
         "fairq.models",
+        "fairq.profiles",  # the names in the menu of cards
         "numpy",
         "pandas",
         "ipywidgets",

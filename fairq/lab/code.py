@@ -42,12 +42,13 @@ def python(
     replications: int,
     measure: str,
     by: str,
+    more: str = "",
 ) -> str:
-    """A program that ends with ``table`` equal to ``lab.table`` and prints it."""
+    """A program that ends with ``table`` equal to ``lab.table`` and prints it; then what ``more`` does."""
     turned = [_path(path) + f": {value!r}" for path, value in places.items()]
     arguments = ["{" + ", ".join(turned) + "}"] if turned else []
     arguments += [f"{name}={value!r}" for name, value in factors.items()]
-    return TEMPLATE.format(
+    program = TEMPLATE.format(
         scenario=_load(scenario),
         change=f"scenario = scenario.with_({', '.join(arguments)})\n" if arguments else "",
         replications=replications,
@@ -55,6 +56,7 @@ def python(
         measure=measure,
         by="" if by == "tenant" else f', by="{by}"',
     )
+    return f"{program}\n{more}" if more else program
 
 
 def _path(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from fairq.lab import tables
-from fairq.lab.charts import CHARTS
+from fairq.lab.charts import CHARTS, ChartSpec
 from fairq.lab.knobs import Choice, Knob, Ticks
 from fairq.lab.settings import Setting
 from fairq.plots import MEASURES
@@ -47,22 +47,28 @@ def head(text: str) -> Any:
     return widgets.HTML(f'<div class="fairq-head">{html.escape(text)}</div>', tooltip="")
 
 
-def knobs(settings: Sequence[Setting]) -> dict[str, Knob]:
-    """A knob per setting, at its default."""
-    return {
-        s.name: Knob(
-            s.name,
-            s.label,
-            s.tooltip,
-            s.default,
-            low=s.low,
-            high=s.high,
-            step=s.step,
-            choices=s.choices,
-            slide=s.slide,
-        )
-        for s in settings
-    }
+def knobs(settings: Sequence[Setting]) -> dict[str, Control]:
+    """A knob or a menu per setting, at its default."""
+    return {s.name: _menu(s) if s.menu is not None else _knob(s) for s in settings}
+
+
+def _menu(setting: Setting) -> Choice:
+    assert setting.menu is not None
+    return Choice(setting.name, setting.label, setting.tooltip, setting.menu, setting.default)
+
+
+def _knob(setting: Setting) -> Knob:
+    return Knob(
+        setting.name,
+        setting.label,
+        setting.tooltip,
+        setting.default,
+        low=setting.low,
+        high=setting.high,
+        step=setting.step,
+        choices=setting.choices,
+        slide=setting.slide,
+    )
 
 
 def chart_controls(policies: Sequence[str], chart: str) -> dict[str, Control]:
@@ -77,6 +83,9 @@ def chart_controls(policies: Sequence[str], chart: str) -> dict[str, Control]:
         ),
         "before": Choice("before", "Before", "The policy to compare from", policies, first, narrow=True),
         "after": Choice("after", "After", "The policy to compare to", policies, last, narrow=True),
+        "under": Choice(
+            "under", "Policy", "The policy of the queue in this picture", policies, last, narrow=True
+        ),
         "time_from": _time("time_from", "From (s)", "Start of the time shown"),
         "time_to": _time("time_to", "To (s)", "End of the time shown; 0: automatic"),
     }
@@ -97,6 +106,16 @@ def chart_chooser(chart: str) -> Any:
         style={"button_width": "auto"},
         layout=widgets.Layout(margin="0 0 4px"),
     )
+
+
+def offer_charts(chooser: Any, charts: Sequence[ChartSpec], chosen: str) -> None:
+    """Only these buttons, that one pressed."""
+    options = [(c.label, c.name) for c in charts]
+    if list(chooser.options) != options:
+        # The buttons are made anew for new options: their tooltips must be there already.
+        chooser.tooltips = [c.tooltip for c in charts]
+        chooser.options = options
+    chooser.value = chosen
 
 
 def side(sections: Mapping[str, Sequence[Any]]) -> list[Any]:

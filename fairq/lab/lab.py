@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -16,29 +16,32 @@ from typing import Any, cast
 import ipywidgets as widgets  # type: ignore[import-untyped]
 import pandas as pd
 
-from fairq.data import data_names, data_path
 from fairq.lab import code, controls, export
-from fairq.lab.charts import chart_named
+from fairq.lab.charts import ChartSpec, View, chart_named, charts_for
+from fairq.lab.compare import Alternative
 from fairq.lab.controls import Control, button, html_box
 from fairq.lab.dispatch import LatestOnMain, main_loop
+from fairq.lab.engines import DOWN_S, KINDS, kind_of
 from fairq.lab.knobs import Choice, Knob, Ticks
+from fairq.lab.presets import QUESTIONS, Source, shipped
 from fairq.lab.runs import Plan, Runs, Superseded
 from fairq.lab.session import CONFIDENT, QUICK, Session
+from fairq.lab.setting import FAILS
 from fairq.lab.settings import ASKS, NEXT, SERVES, WEIGHTS
-from fairq.lab.tables import table_html
+from fairq.lab.tables import rows_html, table_html
 from fairq.plots import Chart
 from fairq.plots.quick import quick_png
 from fairq.result import Result
 from fairq.scenario import Scenario
 
 SHOWS, SURE = "Policies", "How sure"
+UNHEALTHY, HEALTHY = "Unhealthy now", "Healthy again"
 REPLAYED = (
     "A log is replayed once: one run has no interval, and a tenant with fewer than 368 finished requests "
     "no p99."
 )
 LIVE_DPI = 120.0
 FORMATS = ("png", "svg", "pdf", "csv", "json")
-Source = Scenario | str | os.PathLike[str]
 
 
 class Lab:
@@ -49,12 +52,14 @@ class Lab:
     source : a Scenario, a scenario file or shipped name ("noisy_burst"), or a log (a ``.csv`` file).
     policies : which of the scenario's policies are ticked; default all.
     replications : runs behind each number once the sliders rest; 10 by default, 1 for the replay of a log.
-    chart : "bars", "before_after", "ecdf", "queue" or "slots".
+    chart : "bars", "before_after", "ecdf", "queue" or "slots"; and where the engine has what they show
+        "batch", "memory", "ways", "routers".
     controls : names (or beginnings of names) of the settings to show, such as ``("quantum", "weight")``;
         default all. Hidden ones keep working from code.
     columns : for a log: the columns, as in ``Scenario.from_log``.
 
-    From code: ``lab.set(quantum=1000, weight_chat=3, chart="slots")``, ``lab.table``, ``lab.result``,
+    From code: ``lab.set(quantum=1000, weight_chat=3, chart="slots")``, ``lab.set(engine="replicas",
+    router="prefix")``, ``lab.table``, ``lab.rows`` (of a chart of engines), ``lab.result``,
     ``lab.save("name")``, ``lab.code()``, ``Lab.from_json(path)``.
 
     Raises
@@ -82,7 +87,7 @@ class Lab:
         self._chart: Chart | None = None
         self._png = ""
         self._table: pd.DataFrame | None = None
-        self._files: dict[Path, bytes] = {}
+        self._rows: pd.DataFrame | None = None
         self._warnings: list[str] = []
         self._next_source: Any = None
         self.timing: dict[str, float] = {}
@@ -94,7 +99,10 @@ class Lab:
         if first not in self._presets:
             self._presets = {first: scenario, **self._presets}
         self._build(first, chart)
-        self._open(scenario, policies=policies, replications=replications)
+        with self._quiet():
+            self._open(scenario, policies=policies, replications=replications)
+            self._control("chart").value = chart
+        self._shape_for_chart()
 
     # ------------------------------------------------------------------ from code
 
@@ -109,16 +117,13 @@ class Lab:
         ValueError : an unknown name (the message lists the known ones) or a value that does not fit; then
             nothing has changed.
         """
-        flat = self._flat(values)
         before = self.settings
         with self._lock, self._quiet():
             try:
-                for name, value in flat.items():
-                    self._control(name).value = tuple(value) if isinstance(value, list) else value
+                self._put(values)
                 self._plan()
             except ValueError:
-                for name, value in before.items():
-                    self._control(name).value = value
+                self._put(before)
                 raise
         self._dirty = True
         if self._drawn:
@@ -127,9 +132,8 @@ class Lab:
 
     def reset(self) -> Lab:
         """Every knob back to where the scenario has it."""
-        with self._lock, self._quiet():
-            for name, value in self._defaults.items():
-                self._control(name).value = value
+        with self._lock:
+            self._put_defaults()
         self._dirty = True
         if self._drawn:
             self._settle()
@@ -152,6 +156,19 @@ class Lab:
         self._settle()
         assert self._table is not None
         return self._table.copy()
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The rows behind a chart of engines ("batch", "memory", "ways", "routers").
+
+        Raises
+        ------
+        ValueError : the chart now shown is of tenants; its numbers are ``lab.table``.
+        """
+        self._settle()
+        if self._rows is None:
+            raise ValueError(f"chart {self._chooser.value!r} is of tenants: its numbers are lab.table")
+        return self._rows.copy()
 
     @property
     def result(self) -> pd.DataFrame:
@@ -184,6 +201,7 @@ class Lab:
             replications=self._wanted,
             measure=self.settings["measure"],
             by=self.settings["by"],
+            more=self._more_code(),
         )
 
     def save(self, name: str | os.PathLike[str], formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -233,6 +251,9 @@ class Lab:
         self._preset.menu.layout.width = "302px"
         self._preset.on_change(self._preset_chosen)
         self._chooser = controls.chart_chooser(chart)
+        self._unhealthy = button(
+            UNHEALTHY, "One of the engines fails at the time set on the left", self._fail_now
+        )
         self._chooser.observe(lambda _: self._changed(), "value")
         self._first_chart = chart
         self._picture = html_box(min_height="460px")
@@ -298,10 +319,15 @@ class Lab:
         self.widget.add_class("fairq-lab")
 
     def _open(
-        self, scenario: Scenario, *, policies: Sequence[str] | None = None, replications: int | None = None
+        self,
+        scenario: Scenario,
+        *,
+        engine: str | None = None,
+        policies: Sequence[str] | None = None,
+        replications: int | None = None,
     ) -> None:
-        """Show another scenario: new knobs, everything at its default."""
-        session = Session(scenario, self._runs)
+        """Show another scenario, or the same on another engine: new knobs, everything at its default."""
+        session = Session(scenario, self._runs, engine)
         names = list(scenario.policies)
         ticks = Ticks("policies", names, names, {n: f"Simulate {n}" for n in names})
         made: dict[str, Control] = {"policies": ticks}
@@ -321,15 +347,44 @@ class Lab:
                 made["replications"].value = replications
         elif replications not in (None, 1):
             raise ValueError(f"replications must be 1 for the replay of a log, got {replications!r}")
+        kinds = [(words, kind) for kind, words in KINDS.items()]
+        made["engine"] = Choice("engine", "Engine", "What serves the requests", kinds, session.engine)
         made |= controls.knobs(session.settings)
         made |= controls.chart_controls(names, self._chooser.value)
         for control in made.values():
             control.on_change(self._changed)
         self._session, self._made = session, made
+        charts = charts_for(session.start)
+        chart = self._chooser.value if self._chooser.value in [c.name for c in charts] else "bars"
+        controls.offer_charts(self._chooser, charts, chart)
         self._controls: dict[str, Any] = {**made, "chart": _Chart(self._chooser)}
-        self._defaults = {**{name: c.value for name, c in made.items()}, "chart": self._first_chart}
+        self._defaults = {name: control.value for name, control in made.items()}
+        self._defaults |= {"engine": kind_of(scenario), "chart": self._first_chart}
         self._lay_out()
         self._dirty = True
+
+    def _switch(self, kind: str) -> None:
+        """The same scenario on another engine; what was turned stays, where that engine has it too.
+
+        Raises
+        ------
+        ValueError : no such engine, or it cannot serve this; then nothing has changed.
+        """
+        if kind == self._session.engine:
+            self._made["engine"].value = kind
+            return
+        turned = {
+            name: control.value
+            for name, control in self._made.items()
+            if name != "engine" and control.value != self._defaults[name]
+        }
+        fresh: dict[str, Any] = {"policies": self._defaults["policies"]}
+        fresh["replications"] = self._defaults.get("replications")
+        self._open(self._session.base, engine=kind, **fresh)
+        for name, value in turned.items():
+            if name in self._made:
+                with suppress(ValueError):  # a part that this engine does not have
+                    self._made[name].value = value
 
     def _lay_out(self) -> None:
         sections: dict[str, list[Any]] = {
@@ -337,7 +392,8 @@ class Lab:
             NEXT: [],
             WEIGHTS: [],
             ASKS: [],
-            SERVES: [],
+            SERVES: [self._made["engine"].row] if self._visible("engine") else [],
+            FAILS: [],
             SURE: [],
         }
         for setting in self._session.settings:
@@ -356,10 +412,19 @@ class Lab:
         controls.fill_tooltips(self.widget)
 
     def _shape_for_chart(self) -> None:
-        wanted = [*chart_named(self._chooser.value).controls, *(["by"] if self._has_groups else [])]
+        spec = chart_named(self._chooser.value)
+        wanted = [*spec.controls, *(["by"] if self._has_groups and spec.table is None else [])]
         rows = [self._made[name].row for name in wanted]
+        if spec.failing and "outage_s" in self._made and self._visible("unhealthy"):
+            rows.append(self._unhealthy)
+            self._unhealthy.description = HEALTHY if self._made["outage_s"].value else UNHEALTHY
         if list(self._shape.children) != rows:
             self._shape.children = rows
+        for setting in self._session.settings:
+            if setting.only is not None:
+                other, value = setting.only
+                shown = self._made[other].value == value
+                self._made[setting.name].row.layout.display = None if shown else "none"
 
     @property
     def _has_groups(self) -> bool:
@@ -381,6 +446,13 @@ class Lab:
     @property
     def _wanted(self) -> int:
         return 1 if self._session.replay else int(cast(Any, self._made["replications"].value))
+
+    @property
+    def _spec(self) -> ChartSpec:
+        return chart_named(self._chooser.value)
+
+    def _alternatives(self, plan: Plan, policies: Sequence[str]) -> list[tuple[Alternative, Plan]]:
+        return self._session.alternatives(plan, self._spec, policies, self._choices(policies)["under"])
 
     def _plan(self) -> Plan:
         return self._session.plan(self.settings)
@@ -466,6 +538,7 @@ class Lab:
         shown = began  # a run that is over within a tenth of a second shows no bar
         try:
             self._session.simulate(plan, policies, replications, progress)
+            self._session.simulate_alternatives(self._alternatives(plan, policies), progress)
         finally:
             self._progress(None)
         self.timing = dict(self._session.seconds)
@@ -474,8 +547,8 @@ class Lab:
         began = time.perf_counter()
         self._shape_for_chart()
         choices = self._choices(policies)
-        view = self._session.view(plan, policies, replications, choices)
-        chart = chart_named(self._chooser.value).draw(view)
+        view = self._session.view(plan, policies, replications, choices, self._alternatives(plan, policies))
+        chart = self._spec.draw(view)
         png = quick_png(chart, LIVE_DPI)
         self._chart, self._table, self._replications = chart, view.table, replications
         self._png = picture = base64.b64encode(png).decode("ascii")
@@ -483,7 +556,7 @@ class Lab:
         measured = " ".join(f'data-{name}-ms="{1000 * seconds:.1f}"' for name, seconds in spent.items())
         alt = html.escape(chart.alt, quote=True)
         self._picture.value = f'<img alt="{alt}" {measured} src="data:image/png;base64,{picture}">'
-        self._numbers.value = table_html(view.table, choices["measure"], view.styles)
+        self._numbers.value = self._numbers_html(view, choices)
         if self._listing_open:
             self._listing.value = self._listing_html()
         self.timing["draw"] = time.perf_counter() - began
@@ -491,13 +564,24 @@ class Lab:
             self._dirty = False
         self._say(self._words())
 
+    def _numbers_html(self, view: View, choices: Mapping[str, Any]) -> str:
+        """The table under the picture: the numbers that the picture shows."""
+        table = self._spec.table
+        if table is None:
+            self._rows = None
+            return table_html(view.table, choices["measure"], view.styles)
+        rows = table.rows(view)
+        self._rows = pd.DataFrame(rows)
+        return rows_html(rows, table.columns, table.caption)
+
     def _choices(self, policies: Sequence[str]) -> dict[str, Any]:
         choices = self.settings
         # A policy that is no longer ticked gives way to one that is.
         if choices["before"] not in policies:
             choices["before"] = policies[0]
-        if choices["after"] not in policies:
-            choices["after"] = policies[-1]
+        for name in ("after", "under"):
+            if choices[name] not in policies:
+                choices[name] = policies[-1]
         return choices
 
     def _words(self) -> str:
@@ -526,10 +610,14 @@ class Lab:
     # ------------------------------------------------------------------ buttons
 
     def _reset_clicked(self) -> None:
-        with self._quiet():
-            for name, value in self._defaults.items():
-                self._control(name).value = value
+        with self._lock:
+            self._put_defaults()
         self._changed()
+
+    def _fail_now(self) -> None:
+        """ "Unhealthy now": what was set to fail fails, or nothing does."""
+        down = self._made["outage_s"]
+        down.value = 0.0 if down.value else self._defaults["outage_s"] or DOWN_S
 
     def _preset_chosen(self) -> None:
         if not self._muted:
@@ -543,9 +631,10 @@ class Lab:
             self._changed()
 
     def _take_source(self) -> None:
-        """Open what a preset or an upload asked for (on the main thread, as all that draws)."""
+        """Open what a preset, an upload or a menu asked for (on the main thread, as all that draws)."""
         source, self._next_source = self._next_source, None
         if source is None:
+            self._follow_engine()
             return
         self._warnings = []
         if isinstance(source, tuple):
@@ -553,13 +642,32 @@ class Lab:
             scenario, values, warnings = export.read_document(content, name, export.exports_folder())
             with self._quiet():
                 self._open(scenario)
-                for setting, value in self._flat(values).items():
-                    self._control(setting).value = value
+                self._put(values)
             self._warnings = warnings
             self._upload.value = ()
         else:
+            scenario = open_source(source, {})
             with self._quiet():
-                self._open(open_source(source, {}))
+                offered = [spec.name for spec in charts_for(scenario)]
+                question = QUESTIONS.get(source) if isinstance(source, str) else None
+                chart = self._first_chart if question is None else question.chart
+                self._first_chart = chart if chart in offered else "bars"
+                self._open(scenario)
+                if question is not None:
+                    self._control("chart").value = question.chart
+                    self._shape_for_chart()
+
+    def _follow_engine(self) -> None:
+        """Another engine in the menu: its knobs. Where it cannot serve this, the menu goes back."""
+        wanted, now = str(self._made["engine"].value), self._session.engine
+        if wanted == now:
+            return
+        with self._quiet():
+            try:
+                self._switch(wanted)
+            except ValueError:
+                self._made["engine"].value = now
+                raise
 
     def _export(self, formats: Sequence[str]) -> None:
         def work() -> None:
@@ -588,6 +696,8 @@ class Lab:
             if format == "csv":
                 files[Path(f"{stem}_table.csv")] = _csv(self.table)
                 files[Path(f"{stem}_rows.csv")] = _csv(self.result)
+                if self._rows is not None:
+                    files[Path(f"{stem}_chart.csv")] = _csv(self._rows)
             elif format == "json":
                 data = export.document(self._session.base, self.settings, stem.absolute().parent)
                 files[Path(f"{stem}.json")] = export.to_json(data).encode("utf-8")
@@ -595,6 +705,12 @@ class Lab:
                 dpi = 200 if format == "png" else 100
                 files[Path(f"{stem}.{format}")] = chart.to_bytes(format, dpi=dpi)
         return files
+
+    def _more_code(self) -> str:
+        table, policies = self._spec.table, self._policies
+        if table is None or not table.code:
+            return ""
+        return table.code.format(policies=list(policies), under=self._choices(policies)["under"])
 
     def _toggle_code(self) -> None:
         self._listing_open = not self._listing_open
@@ -617,6 +733,26 @@ class Lab:
         if name not in self._controls:
             raise ValueError(f"no setting {name!r}; there are: {', '.join(self._controls)}")
         return self._controls[name]
+
+    def _put(self, values: Mapping[str, Any]) -> None:
+        """Turn knobs, without a redraw; the engine first, for the others may be its own.
+
+        Raises
+        ------
+        ValueError : an unknown name (then nothing has changed), or a value that does not fit.
+        """
+        rest = dict(values)
+        engine = rest.pop("engine", self._session.engine)
+        if engine == self._session.engine:
+            self._flat(rest)
+        self._switch(engine)
+        for name, value in self._flat(rest).items():
+            self._control(name).value = tuple(value) if isinstance(value, list) else value
+
+    def _put_defaults(self) -> None:
+        with self._quiet():
+            self._switch(str(self._defaults["engine"]))
+            self._put(self._defaults)
 
     def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """``weight={"chat": 3}`` as ``weight_chat=3``; every name known."""
@@ -643,7 +779,12 @@ class _Chart:
 
     @value.setter
     def value(self, name: str) -> None:
-        self._chooser.value = chart_named(name).name
+        offered = [value for _, value in self._chooser.options]
+        if chart_named(name).name not in offered:
+            raise ValueError(
+                f"chart {name!r} does not go with this engine; those that do: {', '.join(offered)}"
+            )
+        self._chooser.value = name
 
 
 def open_source(source: Any, columns: Mapping[str, Any]) -> Scenario:
@@ -657,12 +798,6 @@ def open_source(source: Any, columns: Mapping[str, Any]) -> Scenario:
     if str(source).lower().endswith(".csv"):
         return Scenario.from_log(source, **columns)
     return Scenario.load(source)
-
-
-def shipped() -> dict[str, Source]:
-    """The scenarios and logs that come with fairq."""
-    found: dict[str, Source] = {name: name for name in data_names("scenarios", ".yaml")}
-    return found | {f"log: {name}": data_path(f"logs/{name}.csv") for name in data_names("logs", ".csv")}
 
 
 def _ms(seconds: float) -> str:

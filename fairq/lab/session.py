@@ -10,8 +10,11 @@ from typing import Any
 import pandas as pd
 
 from fairq import metrics
-from fairq.lab.charts import View
-from fairq.lab.runs import Plan, Runs, plan
+from fairq.lab.charts import ChartSpec, View
+from fairq.lab.compare import Alternative
+from fairq.lab.engines import engine_as, kind_of
+from fairq.lab.runs import Plan, Runs
+from fairq.lab.runs import plan as plan_of
 from fairq.lab.settings import Setting, applied, changes, settings_of
 from fairq.lab.summary import combine, labelled, run_numbers
 from fairq.plots import OTHERS, TenantStyle, tenant_styles, top_tenants
@@ -29,16 +32,25 @@ class Session:
 
     Attributes
     ----------
-    base : the scenario as it was opened. settings : what may be turned in it.
+    base : the scenario as it was opened. engine : the kind of engine chosen for it.
+    start : the scenario with that engine. settings : what may be turned in it.
     seconds : how long the last steps took: ``simulate``, and how many runs were ``made`` and ``kept``.
     """
 
-    def __init__(self, scenario: Scenario, runs: Runs | None = None) -> None:
+    def __init__(self, scenario: Scenario, runs: Runs | None = None, engine: str | None = None) -> None:
         self.base = scenario
-        self.settings: list[Setting] = settings_of(scenario)
+        self.engine = kind_of(scenario) if engine is None else engine
+        self._engine: dict[tuple[str, ...], Any] = {}
+        if self.engine != kind_of(scenario):
+            self._engine = {("engine",): engine_as(scenario, self.engine)}
+            self.start = scenario.with_({"engine": self._engine[("engine",)]})
+        else:
+            self.start = scenario
+        self.settings: list[Setting] = settings_of(self.start)
         self.runs = runs or Runs()
         self.replay = scenario.log is not None
-        self._plans: dict[tuple[float, ...], Plan] = {}
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._alternatives: dict[Any, list[tuple[Alternative, Plan]]] = {}
         self._numbers: dict[Any, dict[str, dict[str, float]]] = {}
         self._named: dict[str, list[str]] = {}
         self.seconds = {"simulate": 0.0, "made": 0.0, "kept": 0.0}
@@ -49,11 +61,42 @@ class Session:
         if turned not in self._plans:
             if len(self._plans) > 64:
                 self._plans.clear()
-            self._plans[turned] = plan(applied(self.base, self.settings, values))
+            self._plans[turned] = plan_of(applied(self.start, self.settings, values))
         return self._plans[turned]
 
-    def changes(self, values: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], float], dict[str, float]]:
-        return changes(self.settings, values)
+    def changes(self, values: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], Any], dict[str, float]]:
+        """What turns ``base`` into the scenario of these values, in order."""
+        places, factors = changes(self.settings, values)
+        return self._engine | places, factors
+
+    def alternatives(
+        self, plan: Plan, chart: ChartSpec, policies: Sequence[str], under: str
+    ) -> list[tuple[Alternative, Plan]]:
+        """The runs that a chart needs beside those of the scenario. Raises ScenarioError."""
+        if chart.alternatives is None:
+            return []
+        key = (plan.asks, plan.serves, tuple(plan.next.items()), chart.name, tuple(policies), under)
+        if key not in self._alternatives:
+            if len(self._alternatives) > 64:
+                self._alternatives.clear()
+            made = chart.alternatives(plan.scenario, policies, under)
+            self._alternatives[key] = [(each, plan_of(each.scenario)) for each in made]
+        return self._alternatives[key]
+
+    def simulate_alternatives(
+        self,
+        wanted: Sequence[tuple[Alternative, Plan]],
+        progress: Callable[[float], None] = lambda part: None,
+    ) -> None:
+        """Make those that are missing; adds to ``seconds``."""
+        began = time.perf_counter()
+        todo = [(each, plan) for each, plan in wanted if not self.runs.has(plan, each.policy, 0)]
+        for i, (each, plan) in enumerate(todo):
+            progress(i / len(todo))
+            self.runs.run(plan, each.policy, 0, progress=_within(progress, i, len(todo)))
+        self.seconds["simulate"] += time.perf_counter() - began
+        self.seconds["made"] += len(todo)
+        self.seconds["kept"] += len(wanted) - len(todo)
 
     def missing(self, plan: Plan, policies: Sequence[str], replications: int) -> list[tuple[str, int]]:
         """The runs still to be made, first every policy's first run, then the second, and so on."""
@@ -116,7 +159,12 @@ class Session:
         return pd.DataFrame(rows)
 
     def view(
-        self, plan: Plan, policies: Sequence[str], replications: int, choices: Mapping[str, Any]
+        self,
+        plan: Plan,
+        policies: Sequence[str],
+        replications: int,
+        choices: Mapping[str, Any],
+        wanted: Sequence[tuple[Alternative, Plan]] = (),
     ) -> View:
         """What the charts draw from."""
         by = choices["by"]
@@ -141,6 +189,10 @@ class Session:
             choices=choices,
             slots=getattr(plan.scenario.engine_spec, "slots", None),
             note=self.note(plan),
+            scenario=plan.scenario,
+            engine=lambda: self.runs.run(plan, choices["under"], 0).engine,
+            alternatives=lambda: [(each, self.runs.run(p, each.policy, 0)) for each, p in wanted],
+            groups=lambda: tenant_styles([*self.named(plan, policies[0], "group")]),
         )
 
     def differences(

@@ -9,40 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from fairq.lab.engines import engine, outages
+from fairq.lab.setting import ASKS as ASKS
+from fairq.lab.setting import NEXT as NEXT
+from fairq.lab.setting import SERVES as SERVES
+from fairq.lab.setting import WEIGHTS as WEIGHTS
+from fairq.lab.setting import Path as Path
+from fairq.lab.setting import Setting as Setting
 from fairq.scenario import Scenario
-
-Path = tuple[str, ...]
 
 MOST_WEIGHTS = 8
 """Weight knobs shown for one scenario; a log may have hundreds of tenants."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One number that a reader may turn.
-
-    ``paths``: the places in the scenario's data that take the value; ``factor``: "load" or "burst" instead.
-    ``choices``: values of the slider; else it runs from ``slide[0]`` to ``slide[1]`` in steps of ``step``.
-    """
-
-    name: str
-    label: str
-    tooltip: str
-    section: str
-    default: float
-    low: float
-    high: float
-    step: float = 1
-    choices: Sequence[float] | None = None
-    slide: tuple[float, float] | None = None
-    paths: tuple[Path, ...] = ()
-    factor: str | None = None
-
-
-ASKS, WEIGHTS, NEXT, SERVES = "Who asks", "Weights", "Who goes next", "What serves"
 QUANTA = (1, 10, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 50_000, 1_000_000)
 AGES = (0, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 86_400)
 
@@ -233,6 +214,7 @@ PROVIDERS: tuple[Callable[[Scenario], list[Setting]], ...] = (
     ageing,
     caps,
     slots,
+    engine,
 )
 
 WEIGHTLESS = {"fifo", "priority", "caps"}
@@ -266,10 +248,10 @@ def weighted(policy: Mapping[str, Any]) -> bool:
 
 
 def changes(
-    settings: Sequence[Setting], values: Mapping[str, float]
-) -> tuple[dict[Path, float], dict[str, float]]:
+    settings: Sequence[Setting], values: Mapping[str, Any]
+) -> tuple[dict[Path, Any], dict[str, float]]:
     """What the turned settings change: places in the data with their values, and the factors."""
-    places: dict[Path, float] = {}
+    places: dict[Path, Any] = {}
     factors: dict[str, float] = {}
     for setting in settings:
         value = values.get(setting.name, setting.default)
@@ -278,14 +260,14 @@ def changes(
         if setting.factor is not None:
             factors[setting.factor] = value
         for path in setting.paths:
-            places[path] = value
-    return places, factors
+            places[path] = None if setting.unset is not None and value == setting.unset else value
+    return places | outages(settings, values), factors
 
 
-def applied(scenario: Scenario, settings: Sequence[Setting], values: Mapping[str, float]) -> Scenario:
+def applied(scenario: Scenario, settings: Sequence[Setting], values: Mapping[str, Any]) -> Scenario:
     """The scenario with the turned settings in place. Raises ScenarioError."""
     places, factors = changes(settings, values)
-    moved: dict[str | Sequence[str], float] = dict(places.items())
+    moved: dict[str | Sequence[str], Any] = dict(places.items())
     return scenario.with_(moved, **factors) if places or factors else scenario
 
 

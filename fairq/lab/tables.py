@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -45,6 +45,37 @@ def table_html(table: pd.DataFrame, measure: str, styles: Mapping[str, TenantSty
         f'<div class="fairq-table"><table><caption>The same numbers ({how})</caption>'
         f"<thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def rows_html(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str) -> str:
+    """Plain rows as a table; ``columns``: name in a row → words above it."""
+    words = {name: any(isinstance(row[name], str) for row in rows) for name in columns}
+    heads = "".join(
+        f'<th scope="col"{_name(words[name])}>{escape(head)}</th>' for name, head in columns.items()
+    )
+    first, *others = columns
+    body = "".join(
+        f'<tr><th scope="row"{_name(True)}>{_cell(first, row[first])}</th>'
+        + "".join(f"<td{_name(words[name])}>{_cell(name, row[name])}</td>" for name in others)
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="fairq-table"><table><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _name(words: bool) -> str:
+    return ' class="fairq-name"' if words else ""
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return escape(value)
+    if not math.isfinite(value):
+        return "–"
+    return f"{100 * value:.1f} %" if name.endswith("_rate") else number(value)
 
 
 def _row(row: Mapping[Any, Any], measure: str, runs: int, color: str, *, first: bool) -> str:

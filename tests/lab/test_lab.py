@@ -14,7 +14,7 @@ import pytest
 
 from fairq.data import data_path
 from fairq.lab import Lab, summary
-from fairq.lab.charts import CHARTS
+from fairq.lab.charts import charts_for
 from fairq.lab.export import LabFileError, links_html, project_root, slug, target
 from fairq.lab.runs import Runs, plan
 from fairq.lab.settings import settings_of
@@ -232,7 +232,7 @@ def test_only_the_visible_chart_is_drawn(lab: Lab, monkeypatch: pytest.MonkeyPat
     for name in ("latency_bars", "before_after", "latency_ecdf", "queue_depth", "slot_gantt"):
         real = getattr(plots, name)
         monkeypatch.setattr(plots, name, lambda *a, _f=real, _n=name, **k: (drawn.append(_n), _f(*a, **k))[1])
-    for spec in CHARTS:
+    for spec in charts_for(lab.scenario):
         lab.set(chart=spec.name)
         lab.chart  # noqa: B018  (drawn)
     assert drawn == ["latency_bars", "before_after", "latency_ecdf", "queue_depth", "slot_gantt"]
