@@ -16,6 +16,7 @@ from fairq.lab.settings import weighted
 from fairq.request import Request
 from fairq.result import Result
 from fairq.scenario import Scenario, policy_from_data
+from fairq.scenario.spec import plain
 from fairq.sim import simulate
 
 KEEP_ROWS = 1_500_000
@@ -88,7 +89,7 @@ def plan(scenario: Scenario) -> Plan:
         name: _text([spec, group_weights if weighted(spec) else None])
         for name, spec in data["policies"].items()
     }
-    return Plan(scenario, _text(asks), _text(data.get("engine")), order, group_weights)
+    return Plan(scenario, _text(asks), _text(_whole(scenario.engine_spec)), order, group_weights)
 
 
 class Runs:
@@ -146,6 +147,11 @@ class Runs:
                 self._workloads.popitem(last=False)
         self._workloads.move_to_end(plan.asks)
         return self._workloads[plan.asks]
+
+
+def _whole(engine: Any) -> list[Any]:
+    """An engine with everything that it leaves unsaid: said or not, it is the same engine."""
+    return [engine.tag, {name: plain(getattr(engine, name)) for name in type(engine).model_fields}]
 
 
 def _text(data: Any) -> str:
