@@ -32,6 +32,8 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         color, mark = ("#00664B", "✓") if self.right else ("#8A4500", "✗")
+        if self == UNANSWERED:
+            color, mark = "#5B6770", "…"
         inside = f"<strong>{mark} {html.escape(self.words)}</strong>"
         if self.hint:
             inside += f"<br>Hint: {html.escape(self.hint)}"
@@ -39,6 +41,9 @@ class Verdict:
             inside += f"<br>Worked trace:<pre style='margin:4px 0 0'>{html.escape(self.trace)}</pre>"
         style = f"border-left:4px solid {color};padding:4px 12px;color:var(--jp-ui-font-color1,#1F2933)"
         return f'<div role="status" style="{style}">{inside}</div>'
+
+
+UNANSWERED = Verdict(False, "Not answered yet.")
 
 
 @dataclass
@@ -70,7 +75,7 @@ class Question:
     def check(self, answer: Any) -> Verdict:
         """Compare an answer. The second different wrong one brings the hint, the third the worked trace."""
         if answer is None:
-            return Verdict(False, "Not answered yet.")
+            return UNANSWERED
         problem = self.judge.problem(answer)
         if problem is None:
             return Verdict(True, f"Right: {self.judge.show(answer)}.")

@@ -2,7 +2,7 @@
 
 The sources are MyST Markdown notebooks (``NN_question.md``): prose, ``{code-cell}`` fences, and ``+++``
 between two cells of prose. A cell tagged ``exercise`` stands in the student's notebook alone, one tagged
-``solution`` in ``notebooks/solutions/`` alone; everything else stands in both. A picture of the gallery is
+``solution`` in ``notebooks/solutions/`` alone; everything else stands in both. A gallery picture is
 ``![@](../figures/NAME.png)``: its words come from the gallery's own page.
 
     uv run python notebooks/source/build.py            # writes what has changed
@@ -97,7 +97,9 @@ def _code(lines: Iterator[tuple[int, str]], place: str) -> Cell:
 def _checked(tags: list[str], place: str) -> tuple[str, ...]:
     unknown = set(tags) - TAGS
     if unknown:
-        raise SourceError(f"{place}: tags may be {', '.join(sorted(TAGS))}, got {', '.join(sorted(unknown))}")
+        raise SourceError(
+            f"{place}: tags may be {', '.join(sorted(TAGS))}, got {', '.join(sorted(unknown))}"
+        )
     return tuple(tags)
 
 
@@ -120,7 +122,11 @@ def notebook(source: str, name: str, *, solutions: bool) -> nbformat.NotebookNod
     return nbformat.v4.new_notebook(
         cells=made,
         metadata={
-            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+            "kernelspec": {
+                "display_name": "Python 3 (ipykernel)",
+                "language": "python",
+                "name": "python3",
+            },
             "language_info": {"name": "python"},
         },
     )

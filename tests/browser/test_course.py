@@ -58,6 +58,7 @@ def test_a_learner_runs_it_and_moves_the_first_slider(browser_page, tmp_path: Pa
 
     folder = Path(os.environ.get("FAIRQ_SCREENSHOTS", tmp_path)) / name[:2]
     folder.mkdir(parents=True, exist_ok=True)
+    page.set_viewport_size({"width": 1280, "height": 2600})
     for number, cell in enumerate(page.locator(".jp-Notebook .jp-Cell").all()):
         cell.screenshot(path=folder / f"cell-{number:02d}.png")
     assert len(list(folder.glob("*.png"))) >= 15
