@@ -208,7 +208,10 @@ def _kernel() -> Iterator[Finding]:
     except NoSuchKernel:
         yield Finding("kernel", PROBLEM, "there is no kernel named python3", mend)
         return
-    program = shutil.which(spec.argv[0]) if spec.argv else None
+    name = spec.argv[0] if spec.argv else ""
+    # Jupyter takes a plain "python" for the one that it runs under itself.
+    plain = name in ("python", "python3", f"python3.{sys.version_info.minor}")
+    program = sys.executable if plain else shutil.which(name)
     if program is None:
         yield Finding(
             "kernel", PROBLEM, f"python3 in {spec.resource_dir} starts {spec.argv[:1]}: no such file", mend

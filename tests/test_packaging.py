@@ -95,7 +95,7 @@ def test_ci_runs_the_tests_of_the_readme_first() -> None:
     assert "set -euo pipefail" in lines
     runs = [line for line in lines if line.startswith("uv run ")]
     assert runs[0] == "uv run pytest"
-    assert runs[-1] == "uv run pytest -m slow"
+    assert runs[-1].startswith("uv run pytest -m slow")
     assert "uv run pytest" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -31,6 +31,10 @@ INLINE = {
     "uv run …",
     "uv run python -m fairq.bench",
     "uv run fairq traces list",
+    "uv run fairq figures",  # tests/gallery
+    "uv run fairq doctor",  # tests/ways_in, as the next two
+    "uv run voila notebooks/00_start_here.ipynb",
+    "uv run fairq lite site",
     "fairq traces get NAME",  # tests/test_cli.py, from a local copy
     'pip install ".[sim]"',
     'pip install ".[lab]"',

@@ -147,6 +147,11 @@ def test_the_index_shows_every_chart_with_its_text() -> None:
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) == headings
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert (FIGURES / link).exists(), link
+    # The best of them, in the README, with the same words.
+    front = (FIGURES.parent / "README.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"!\[([^\]]*)\]\(figures/([^)]+)\)", front))
+    assert len(shown) == 3
+    assert all(pictures[alt] == name for alt, name in shown.items())
     # The index of a part of the charts is the same text as in the whole.
     part = index([make(idea_named("deficits"))])
     assert part.partition("\n## ")[2] in text

@@ -44,14 +44,9 @@ def other_version(folder: Path, package: str, version: str, requires: str = "") 
     return str(folder)
 
 
-def test_this_installation_is_well(tmp_path: Path) -> None:
-    code, bad = ask(tmp_path)
-    assert code == 0, bad
-    assert set(bad) <= {"browser", "jupyter lab"}  # a machine without a screen; a test run without `uv run`
-
-
 def test_a_package_outside_its_range(tmp_path: Path) -> None:
-    code, bad = ask(tmp_path, PYTHONPATH=other_version(tmp_path / "old", "simpy", "3.0.11"))
+    old = other_version(tmp_path / "old", "simpy", "3.0.11")
+    code, bad = ask(tmp_path, "--for", "sim", PYTHONPATH=old)
     assert code == 1
     assert "is 3.0.11; fairq[sim] needs <5,>=4.1" in bad["simpy"]["says"]
     assert bad["simpy"]["mend"] == "pip install 'simpy<5,>=4.1'"
@@ -80,16 +75,6 @@ def test_too_old_a_python(tmp_path: Path) -> None:
     assert bad["python"]["says"].endswith("fairq needs >=3.99")
 
 
-@pytest.mark.parametrize(
-    ("package", "version"), [("jupyterlab_widgets", "1.1.0"), ("widgetsnbextension", "3.6.0")]
-)
-def test_widgets_that_do_not_match(package: str, version: str, tmp_path: Path) -> None:
-    code, bad = ask(tmp_path, PYTHONPATH=other_version(tmp_path / "old", package, version))
-    assert code == 1
-    assert f"{package.replace('_', '-')} {version} does not go with ipywidgets 8" in bad["widgets"]["says"]
-    assert "model not found" in bad["widgets"]["says"]
-
-
 @pytest.fixture
 def kernel(tmp_path: Path) -> Any:
     """Write a kernelspec named python3 that comes first; the environment that makes it so."""
@@ -104,11 +89,27 @@ def kernel(tmp_path: Path) -> Any:
     return write
 
 
-def test_a_kernel_of_an_environment_that_is_gone(kernel: Any, tmp_path: Path) -> None:
-    code, bad = ask(tmp_path, **kernel(str(tmp_path / "gone" / "python"), "-m", "ipykernel_launcher"))
+def test_widgets_that_do_not_match_and_a_kernel_that_is_gone(kernel: Any, tmp_path: Path) -> None:
+    old = other_version(tmp_path / "old", "jupyterlab_widgets", "1.1.0")
+    gone = kernel(str(tmp_path / "gone" / "python"), "-m", "ipykernel_launcher")
+    code, bad = ask(tmp_path, PYTHONPATH=old, **gone)
     assert code == 1
+    assert "jupyterlab-widgets 1.1.0 does not go with ipywidgets 8" in bad["widgets"]["says"]
+    assert "model not found" in bad["widgets"]["says"]
     assert "no such file" in bad["kernel"]["says"]
     assert "ipykernel install --sys-prefix" in bad["kernel"]["mend"]
+
+
+def test_this_installation_is_well_whatever_python_is_on_the_path(kernel: Any, tmp_path: Path) -> None:
+    """The kernel as ipykernel installs it: a plain `python` is the one that Jupyter runs under."""
+    spoilt = tmp_path / "bin"
+    spoilt.mkdir()
+    (spoilt / "python").write_text("#!/bin/sh\nexit 1\n")
+    (spoilt / "python").chmod(0o755)
+    path = f"{spoilt}{os.pathsep}{os.environ['PATH']}"
+    code, bad = ask(tmp_path, PATH=path, **kernel("python", "-m", "ipykernel_launcher"))
+    assert code == 0, bad
+    assert set(bad) <= {"browser", "jupyter lab"}  # a machine without a screen; a test run without `uv run`
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a script stands for a Python")
@@ -139,7 +140,7 @@ def test_it_leaves_no_folders_behind(tmp_path: Path) -> None:
 def test_another_copy_under_your_feet(tmp_path: Path) -> None:
     (tmp_path / "fairq").mkdir()
     (tmp_path / "fairq" / "doctor.py").write_text("")
-    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from fairq.doctor import main; main(['--json'])"
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from fairq.doctor import main; main(['--json', '--for', 'library'])"
     done = subprocess.run([sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True)
     found = {f["what"]: f for f in json.loads(done.stdout)["findings"]}["fairq"]
     assert found["state"] == "warning"
