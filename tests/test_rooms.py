@@ -48,6 +48,8 @@ RULES = {
         "fairq.memory",
         "fairq.models",
         "fairq.profiles",  # the names in the menu of cards
+        "fairq.saturation",  # the verdict on a log, a plain function of a run
+        "fairq.capacity",  # the card of a log or an engine, a plain function too
         "numpy",
         "pandas",
         "ipywidgets",

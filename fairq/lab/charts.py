@@ -12,10 +12,12 @@ import pandas as pd
 from fairq import plots
 from fairq.lab import compare
 from fairq.lab.compare import Alternative, Alternatives
+from fairq.lab.report import card_of, has_card
 from fairq.memory import memory_rows
 from fairq.models import load_model, model_names
 from fairq.plots import Chart, TenantStyle
 from fairq.plots.before_after import Differences
+from fairq.plots.capacity import capacity_card
 from fairq.plots.engine import batch_chart
 from fairq.plots.memory import memory_bars
 from fairq.plots.partitions import partition_bars
@@ -199,6 +201,15 @@ def _routers(view: View) -> Chart:
     return router_bars(_router_rows(view), note=view.note)
 
 
+def _capacity(view: View) -> Chart:
+    return capacity_card(card_of(view.scenario).as_dict())
+
+
+def _capacity_rows(view: View) -> Rows:
+    rows: Rows = card_of(view.scenario).as_dict()["by_users"]
+    return rows
+
+
 def _reports(scenario: Scenario) -> bool:
     return not isinstance(scenario.engine_spec, SlotsSpec)
 
@@ -231,6 +242,26 @@ CHARTS: tuple[ChartSpec, ...] = (
         "queue", "Queue", "How many requests of each tenant wait, over time", _queue, ("time_from", "time_to")
     ),
     ChartSpec("slots", "Slots", "Which tenant holds which slot, over time", _slots, ("time_from", "time_to")),
+    ChartSpec(
+        "capacity",
+        "Capacity card",
+        "How many tokens/s in all and each, for how many users, and what binds",
+        _capacity,
+        applies=has_card,
+        table=RowTable(
+            _capacity_rows,
+            {
+                "users": "Users at once",
+                "streams": "Served at once",
+                "waiting": "Waiting",
+                "tokens_per_s": "Tokens/s in all",
+                "tokens_per_s_per_user": "Each",
+                "ttft_s": "First token (s)",
+                "time_per_output_token_s": "Token every (s)",
+            },
+            "The same in numbers (means)",
+        ),
+    ),
     ChartSpec(
         "batch",
         "Batch and KV",

@@ -16,7 +16,7 @@ from fairq.scenario import Scenario
 from fairq.sim import replicate
 
 {scenario}
-{change}
+{fitted}{change}
 runs = {{
     name: replicate(
         scenario.workload(),
@@ -43,14 +43,19 @@ def python(
     measure: str,
     by: str,
     more: str = "",
+    users: int = 0,
 ) -> str:
-    """A program that ends with ``table`` equal to ``lab.table`` and prints it; then what ``more`` does."""
+    """A program that ends with ``table`` equal to ``lab.table`` and prints it; then what ``more`` does.
+
+    ``users``: of the model fitted to the scenario's log; 0: the log itself.
+    """
     turned = [_path(path) + f": {value!r}" for path, value in places.items()]
     arguments = ["{" + ", ".join(turned) + "}"] if turned else []
     arguments += [f"{name}={value!r}" for name, value in factors.items()]
     program = TEMPLATE.format(
         scenario=_load(scenario),
         change=f"scenario = scenario.with_({', '.join(arguments)})\n" if arguments else "",
+        fitted=f"scenario = scenario.fitted({users})\n" if users else "",
         replications=replications,
         policies=list(policies),
         measure=measure,

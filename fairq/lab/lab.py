@@ -16,7 +16,7 @@ from typing import Any, cast
 import ipywidgets as widgets  # type: ignore[import-untyped]
 import pandas as pd
 
-from fairq.lab import code, controls, export
+from fairq.lab import code, controls, export, report, uploads
 from fairq.lab.charts import ChartSpec, View, chart_named, charts_for
 from fairq.lab.compare import Alternative
 from fairq.lab.controls import Control, button, html_box
@@ -32,6 +32,7 @@ from fairq.lab.tables import rows_html, table_html
 from fairq.plots import Chart
 from fairq.plots.quick import quick_png
 from fairq.result import Result
+from fairq.saturation import Verdict
 from fairq.scenario import Scenario
 
 SHOWS, SURE = "Policies", "How sure"
@@ -41,6 +42,8 @@ REPLAYED = (
     "no p99."
 )
 LIVE_DPI = 120.0
+SWITCHES = ("engine", "users")
+"""Controls that bring other controls with them."""
 FORMATS = ("png", "svg", "pdf", "csv", "json")
 
 
@@ -49,7 +52,8 @@ class Lab:
 
     Parameters
     ----------
-    source : a Scenario, a scenario file or shipped name ("noisy_burst"), or a log (a ``.csv`` file).
+    source : a Scenario, a scenario file or shipped name ("noisy_burst"), or a log (``.csv``, ``.jsonl``,
+        ``.json``, ``.parquet``; its form is recognised).
     policies : which of the scenario's policies are ticked; default all.
     replications : runs behind each number once the sliders rest; 10 by default, 1 for the replay of a log.
     chart : "bars", "before_after", "ecdf", "queue" or "slots"; and where the engine has what they show
@@ -171,6 +175,12 @@ class Lab:
         return self._rows.copy()
 
     @property
+    def verdict(self) -> Verdict:
+        """Is the box too small, or is the queue unfair? On the first run of the last ticked policy."""
+        self._settle()
+        return self._session.verdict(self._plan(), self._choices(self._policies)["under"])
+
+    @property
     def result(self) -> pd.DataFrame:
         """Every request of every run: ``policy, replication``, then the columns of ``Result.requests``."""
         self._settle()
@@ -202,6 +212,7 @@ class Lab:
             measure=self.settings["measure"],
             by=self.settings["by"],
             more=self._more_code(),
+            users=self._session.users,
         )
 
     def save(self, name: str | os.PathLike[str], formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -268,6 +279,7 @@ class Lab:
             tooltip="Progress of the simulation",
             layout=widgets.Layout(width="auto", height="8px", margin="0", visibility="hidden"),
         )
+        self._report = html_box()
         self._links = html_box()
         self._listing = html_box()
         self._listing_open = False
@@ -279,6 +291,21 @@ class Lab:
             layout=widgets.Layout(width="auto"),
         )
         self._upload.observe(self._uploaded, "value")
+        self._log_upload: Any = widgets.FileUpload(
+            accept=",".join(uploads.ENDINGS),
+            multiple=False,
+            description="Open a log",
+            tooltip="Replay a log of your own: CSV, JSON lines, JSON or Parquet; its form is recognised",
+            layout=widgets.Layout(width="auto"),
+        )
+        self._log_upload.observe(self._log_uploaded, "value")
+        self._skip_bad: Any = widgets.Checkbox(
+            value=False,
+            description="leave out bad rows",
+            tooltip="When a log is opened: count rows that cannot be read, do not stop at the first",
+            indent=False,
+            layout=widgets.Layout(width="auto", margin="2px 8px"),
+        )
         self._left = widgets.VBox(
             [], layout=widgets.Layout(width="312px", flex="0 0 auto", margin="0 12px 0 0")
         )
@@ -295,7 +322,8 @@ class Lab:
                     ("All files", "Write all of these", FORMATS),
                 )
             ]
-            + [button("Show code", "Python that makes the same numbers", self._toggle_code), self._upload],
+            + [button("Show code", "Python that makes the same numbers", self._toggle_code), self._upload]
+            + [self._log_upload, self._skip_bad],
             layout=widgets.Layout(flex_flow="row wrap"),
         )
         right = widgets.VBox(
@@ -305,6 +333,7 @@ class Lab:
                 self._bar,
                 self._picture,
                 self._status,
+                self._report,
                 controls.head("Take it with you"),
                 exports,
                 self._links,
@@ -323,11 +352,12 @@ class Lab:
         scenario: Scenario,
         *,
         engine: str | None = None,
+        users: int = 0,
         policies: Sequence[str] | None = None,
         replications: int | None = None,
     ) -> None:
         """Show another scenario, or the same on another engine: new knobs, everything at its default."""
-        session = Session(scenario, self._runs, engine)
+        session = Session(scenario, self._runs, engine, users)
         names = list(scenario.policies)
         ticks = Ticks("policies", names, names, {n: f"Simulate {n}" for n in names})
         made: dict[str, Control] = {"policies": ticks}
@@ -348,6 +378,16 @@ class Lab:
         elif replications not in (None, 1):
             raise ValueError(f"replications must be 1 for the replay of a log, got {replications!r}")
         kinds = [(words, kind) for kind, words in KINDS.items()]
+        if scenario.log is not None:
+            made["users"] = Knob(
+                "users",
+                "Users ×",
+                "0: the log as it was; 1: a model fitted to it; 2: twice the users of that model, …",
+                users,
+                low=0,
+                high=100,
+                slide=(0, 10),
+            )
         made["engine"] = Choice("engine", "Engine", "What serves the requests", kinds, session.engine)
         made |= controls.knobs(session.settings)
         made |= controls.chart_controls(names, self._chooser.value)
@@ -360,31 +400,35 @@ class Lab:
         self._controls: dict[str, Any] = {**made, "chart": _Chart(self._chooser)}
         self._defaults = {name: control.value for name, control in made.items()}
         self._defaults |= {"engine": kind_of(scenario), "chart": self._first_chart}
+        if "users" in made:
+            self._defaults["users"] = 0
         self._lay_out()
         self._dirty = True
 
-    def _switch(self, kind: str) -> None:
-        """The same scenario on another engine; what was turned stays, where that engine has it too.
+    def _switch(self, kind: str, users: int) -> None:
+        """The same on another engine, or a log as a model; what was turned stays, where it has a meaning.
 
         Raises
         ------
         ValueError : no such engine, or it cannot serve this; then nothing has changed.
         """
-        if kind == self._session.engine:
-            self._made["engine"].value = kind
-            return
-        turned = {
-            name: control.value
-            for name, control in self._made.items()
-            if name != "engine" and control.value != self._defaults[name]
-        }
-        fresh: dict[str, Any] = {"policies": self._defaults["policies"]}
-        fresh["replications"] = self._defaults.get("replications")
-        self._open(self._session.base, engine=kind, **fresh)
-        for name, value in turned.items():
-            if name in self._made:
-                with suppress(ValueError):  # a part that this engine does not have
-                    self._made[name].value = value
+        if (kind, users) != (self._session.engine, self._session.users):
+            turned = {
+                name: control.value
+                for name, control in self._made.items()
+                if name not in SWITCHES and control.value != self._defaults[name]
+            }
+            fresh: dict[str, Any] = {"policies": self._defaults["policies"]}
+            if self._session.base.log is None:
+                fresh["replications"] = self._defaults["replications"]
+            self._open(self._session.base, engine=kind, users=users, **fresh)
+            for name, value in turned.items():
+                if name in self._made:
+                    with suppress(ValueError):  # a part that this engine does not have
+                        self._made[name].value = value
+        self._made["engine"].value = kind
+        if "users" in self._made:
+            self._made["users"].value = users
 
     def _lay_out(self) -> None:
         sections: dict[str, list[Any]] = {
@@ -399,6 +443,8 @@ class Lab:
         for setting in self._session.settings:
             if self._visible(setting.name):
                 sections.setdefault(setting.section, []).append(self._made[setting.name].row)
+        if "users" in self._made and self._visible("users"):
+            sections[ASKS].insert(0, self._made["users"].row)
         if "replications" in self._made and self._visible("replications"):
             sections[SURE].append(self._made["replications"].row)
         if self._session.replay:
@@ -428,7 +474,7 @@ class Lab:
 
     @property
     def _has_groups(self) -> bool:
-        return any(spec.count is not None for spec in self._session.base.tenants.values())
+        return any(spec.count is not None for spec in self._session.start.tenants.values())
 
     def _visible(self, name: str) -> bool:
         return self._shown is None or any(name == s or name.startswith(f"{s}_") for s in self._shown)
@@ -557,6 +603,7 @@ class Lab:
         alt = html.escape(chart.alt, quote=True)
         self._picture.value = f'<img alt="{alt}" {measured} src="data:image/png;base64,{picture}">'
         self._numbers.value = self._numbers_html(view, choices)
+        self._report.value = self._report_html(plan, choices["under"])
         if self._listing_open:
             self._listing.value = self._listing_html()
         self.timing["draw"] = time.perf_counter() - began
@@ -573,6 +620,19 @@ class Lab:
         rows = table.rows(view)
         self._rows = pd.DataFrame(rows)
         return rows_html(rows, table.columns, table.caption)
+
+    def _report_html(self, plan: Plan, policy: str) -> str:
+        """Of a log, and beside a chart of one engine: the verdict, the capacity, how the log was read."""
+        log = self._session.base.log
+        if log is None and self._chooser.value not in ("capacity", "batch"):
+            return ""
+        verdict = self._session.verdict(plan, policy)
+        lines = [report.verdict_line(verdict)]
+        if report.has_card(plan.scenario):
+            lines += report.card_lines(report.card_of(plan.scenario))
+        if log is not None:
+            lines += self._session.base.read().account.lines()
+        return report.report_html(f"Under {policy}: {verdict.name}", lines)
 
     def _choices(self, policies: Sequence[str]) -> dict[str, Any]:
         choices = self.settings
@@ -630,14 +690,27 @@ class Lab:
             self._next_source = (bytes(file["content"]), str(file["name"]))
             self._changed()
 
+    def _log_uploaded(self, change: Any) -> None:
+        if change["new"]:
+            file = change["new"][0]
+            self._next_source = uploads.Upload(
+                bytes(file["content"]), str(file["name"]), bool(self._skip_bad.value)
+            )
+            self._changed()
+
     def _take_source(self) -> None:
         """Open what a preset, an upload or a menu asked for (on the main thread, as all that draws)."""
         source, self._next_source = self._next_source, None
         if source is None:
-            self._follow_engine()
+            self._follow_menus()
             return
         self._warnings = []
-        if isinstance(source, tuple):
+        if isinstance(source, uploads.Upload):
+            self._log_upload.value = ()
+            scenario = source.open()
+            with self._quiet():
+                self._open(scenario)
+        elif isinstance(source, tuple):
             content, name = source
             scenario, values, warnings = export.read_document(content, name, export.exports_folder())
             with self._quiet():
@@ -657,16 +730,18 @@ class Lab:
                     self._control("chart").value = question.chart
                     self._shape_for_chart()
 
-    def _follow_engine(self) -> None:
-        """Another engine in the menu: its knobs. Where it cannot serve this, the menu goes back."""
-        wanted, now = str(self._made["engine"].value), self._session.engine
+    def _follow_menus(self) -> None:
+        """Another engine, or a log as a model: other knobs. Where that cannot be, the menus go back."""
+        now = (self._session.engine, self._session.users)
+        users = self._made["users"].value if "users" in self._made else 0
+        wanted = (str(self._made["engine"].value), int(cast(Any, users)))
         if wanted == now:
             return
         with self._quiet():
             try:
-                self._switch(wanted)
+                self._switch(*wanted)
             except ValueError:
-                self._made["engine"].value = now
+                self._switch(*now)
                 raise
 
     def _export(self, formats: Sequence[str]) -> None:
@@ -742,16 +817,21 @@ class Lab:
         ValueError : an unknown name (then nothing has changed), or a value that does not fit.
         """
         rest = dict(values)
-        engine = rest.pop("engine", self._session.engine)
-        if engine == self._session.engine:
+        now = (self._session.engine, self._session.users)
+        if "users" in rest and "users" not in self._made:
+            self._control("users")
+        if "users" in rest:  # its limits are the knob's
+            self._made["users"].value = rest["users"]
+        wanted = (rest.pop("engine", now[0]), rest.pop("users", now[1]))
+        if wanted == now:
             self._flat(rest)
-        self._switch(engine)
+        self._switch(*wanted)
         for name, value in self._flat(rest).items():
             self._control(name).value = tuple(value) if isinstance(value, list) else value
 
     def _put_defaults(self) -> None:
         with self._quiet():
-            self._switch(str(self._defaults["engine"]))
+            self._switch(str(self._defaults["engine"]), 0)
             self._put(self._defaults)
 
     def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -795,7 +875,7 @@ def open_source(source: Any, columns: Mapping[str, Any]) -> Scenario:
         raise TypeError(
             f"source must be a Scenario, a scenario's name or file, or a log's file, got {source!r}"
         )
-    if str(source).lower().endswith(".csv"):
+    if str(source).lower().endswith(uploads.ENDINGS):
         return Scenario.from_log(source, **columns)
     return Scenario.load(source)
 

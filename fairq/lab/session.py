@@ -13,11 +13,13 @@ from fairq import metrics
 from fairq.lab.charts import ChartSpec, View
 from fairq.lab.compare import Alternative
 from fairq.lab.engines import engine_as, kind_of
+from fairq.lab.report import verdict_of
 from fairq.lab.runs import Plan, Runs
 from fairq.lab.runs import plan as plan_of
 from fairq.lab.settings import Setting, applied, changes, settings_of
 from fairq.lab.summary import combine, labelled, run_numbers
 from fairq.plots import OTHERS, TenantStyle, tenant_styles, top_tenants
+from fairq.saturation import Verdict
 from fairq.scenario import Scenario
 
 CONFIDENT = 10
@@ -33,12 +35,22 @@ class Session:
     Attributes
     ----------
     base : the scenario as it was opened. engine : the kind of engine chosen for it.
-    start : the scenario with that engine. settings : what may be turned in it.
+    users : 0, or so many times those of the log, as a model fitted to it.
+    start : the scenario with that engine, or model. settings : what may be turned in it.
     seconds : how long the last steps took: ``simulate``, and how many runs were ``made`` and ``kept``.
     """
 
-    def __init__(self, scenario: Scenario, runs: Runs | None = None, engine: str | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        runs: Runs | None = None,
+        engine: str | None = None,
+        users: int = 0,
+    ) -> None:
         self.base = scenario
+        self.users = users
+        if users:
+            scenario = scenario.fitted(users)
         self.engine = kind_of(scenario) if engine is None else engine
         self._engine: dict[tuple[str, ...], Any] = {}
         if self.engine != kind_of(scenario):
@@ -49,6 +61,7 @@ class Session:
         self.settings: list[Setting] = settings_of(self.start)
         self.runs = runs or Runs()
         self.replay = scenario.log is not None
+        self._verdicts: dict[Any, Verdict] = {}
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._alternatives: dict[Any, list[tuple[Alternative, Plan]]] = {}
         self._numbers: dict[Any, dict[str, dict[str, float]]] = {}
@@ -214,6 +227,15 @@ class Session:
                     )
                     found[label][quantile] = metrics.paired_difference(now, was)
         return found
+
+    def verdict(self, plan: Plan, policy: str) -> Verdict:
+        """On the first run under a policy. Raises ValueError for a run without length."""
+        key = plan.key(policy, 0)
+        if key not in self._verdicts:
+            if len(self._verdicts) > 64:
+                self._verdicts.clear()
+            self._verdicts[key] = verdict_of(plan.scenario, self.runs.run(plan, policy, 0))
+        return self._verdicts[key]
 
     def note(self, plan: Plan) -> str:
         """Which scenario, in the chart's subtitle."""

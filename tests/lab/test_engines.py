@@ -127,7 +127,9 @@ def test_choosing_an_engine_shows_its_knobs_and_charts() -> None:
     lab = Lab(box({"kind": "slots", "slots": 2}), replications=1)
     lab.chart  # noqa: B018  (drawn)
     assert "slots" in lab.settings
-    assert [name for _, name in lab._chooser.options] == ["bars", "before_after", "ecdf", "queue", "slots"]
+    assert [name for _, name in lab._chooser.options] == [
+        *("bars", "before_after", "ecdf", "queue", "slots", "capacity")
+    ]
     lab._made["engine"].menu.value = "replicas"
     assert {"replicas", "router", "max_num_seqs", "cache_tokens", "outage_at"} <= set(lab.settings)
     assert not {"slots", "parts", "gateway_slots"} & set(lab.settings)

@@ -1,0 +1,91 @@
+"""What a scenario or a log says of the box, in words: how it was read, the verdict, the capacity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from fairq.capacity import Card, from_scenario, from_served, relief_of
+from fairq.result import Result
+from fairq.saturation import RELIEF, Evidence, Verdict, judge, series_of
+from fairq.scenario import Scenario
+from fairq.scenario.fleets import CardSpec
+
+
+def has_card(scenario: Scenario) -> bool:
+    """Whether one engine serves, of which a card can be made."""
+    return not isinstance(scenario.engine_spec, CardSpec)
+
+
+def card_of(scenario: Scenario) -> Card:
+    """Measured, where the scenario is a log as it is that says when it was served; else of the engine.
+
+    Raises
+    ------
+    ValueError : requests without tokens.
+    """
+    log = scenario.log
+    if log is not None and log.load == log.burst == 1:
+        table = scenario.read().in_service()
+        if table is not None:
+            return from_served(table, source=f"log {scenario.name}")
+    return from_scenario(scenario)
+
+
+def verdict_of(scenario: Scenario, result: Result) -> Verdict:
+    """The verdict on a run, seen as a scrape every half a per cent of the time would see it.
+
+    Raises
+    ------
+    ValueError : a run without length.
+    """
+    if isinstance(scenario.engine_spec, CardSpec):
+        # The series of several engines are not one; what waits and runs can be counted from the requests.
+        seen = Result(result.all_requests, slots=result.slots, until=result.until)
+        return judge(series_of(seen), slots=result.slots, relief=RELIEF)
+    return judge(series_of(result), slots=result.slots, relief=relief_of(scenario))
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """The verdict, what would help, and the evidence for it."""
+    because = "; ".join(f"{each.what} {_measured(each)} (wanted {each.wanted})" for each in verdict.because)
+    return f"{_advice(verdict)}. Because: {because}." if because else f"{_advice(verdict)}."
+
+
+def card_lines(card: Card) -> list[str]:
+    """The card in a few sentences; every total beside the number of streams it belongs to."""
+    alone, top = card.by_streams[0], card.top
+    lines = [
+        f"Capacity ({card.source}): alone {alone.tokens_per_s:,.0f} tokens/s; {top.streams:g} at once"
+        f" {top.streams:g} × {top.tokens_per_s_per_stream:.1f} = {top.tokens_per_s:,.0f}.",
+    ]
+    if card.target is not None:
+        promise = card.target
+        lines.append(
+            f"First token within {promise.ttft_s:g} s and a token every"
+            f" {1000 * promise.time_per_output_token_s:g} ms, on average: holds for {promise.users:,} users"
+            f" at once{'; ' + promise.why if promise.why else ''}."
+        )
+    return [*lines, *(f"{note[:1].upper()}{note[1:]}." for note in card.notes)]
+
+
+def report_html(headline: str, lines: Sequence[str]) -> str:
+    """The verdict in bold, the rest as a list."""
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return (
+        f'<div style="line-height:1.45;margin-top:4px"><strong>{escape(headline)}</strong>'
+        f'<ul style="margin:2px 0;padding-left:1.2em">{items}</ul></div>'
+    )
+
+
+def _advice(verdict: Verdict) -> str:
+    return verdict.advice[:1].upper() + verdict.advice[1:]
+
+
+def _measured(each: Evidence) -> str:
+    value: Any = float(each.measured)
+    if math.isnan(value):
+        return "not known"
+    return f"{value:.0%}" if each.wanted.rstrip().endswith("%") else f"{value:.3g}"
