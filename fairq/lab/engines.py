@@ -381,7 +381,7 @@ def _profile(profile: Any) -> list[Setting]:
 def _seqs(value: int) -> Setting:
     return Setting(
         "max_num_seqs",
-        "Sequences at once",
+        "Runs at once",
         "How many requests one engine runs at once (vLLM's --max-num-seqs, llama.cpp's -np)",
         SERVES,
         int(value),
