@@ -440,11 +440,13 @@ class DRR(Fair[_Tenant]):
             left = f"its deficit {show(state.deficit)} covers the cost {show(cost)}"
             return f"{name}'s visit of round {state.turn[0]} goes on: {left}."
         visits, when = self._visits(state, cost), self._when(state, cost)
-        total = state.deficit + visits * state.gain
+        idle = min(self._idle(state), visits - 1)  # passed without effect: ``_accounts`` counts them too
+        deficit, visits = state.deficit + idle * state.gain, visits - idle
+        total = deficit + visits * state.gain
         turns = "visit" if visits == 1 else f"{visits} visits"
         late = when[2] != RING or when[0] <= self._passed(state)
         note = " It makes up a visit that a cap made it miss." if late else ""
         return (
-            f"{name}'s turn in round {when[0]}: deficit {show(state.deficit)} + {turns} of "
+            f"{name}'s turn in round {when[0]}: deficit {show(deficit)} + {turns} of "
             f"{show(state.gain)} = {show(total)} covers the cost {show(cost)}.{note}"
         )

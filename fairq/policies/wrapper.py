@@ -67,6 +67,10 @@ class Wrapper(Policy):
     def waiting(self, tenant: str) -> int:
         return self.inner.waiting(tenant)
 
+    def snapshot(self, now: Number | None = None) -> dict[str, Any]:
+        """As every policy's, with what the inner one adds to it."""
+        return {**self.inner.snapshot(now), **super().snapshot(now)}
+
     def _stand_under(self, cover_of: CoverOf) -> None:
         self.inner._stand_under(cover_of)
 

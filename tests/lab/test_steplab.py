@@ -126,7 +126,7 @@ def test_a_cost_above_the_quantum_by_hand():
     # Visits that pass add up; what is left when the line empties is lost.
     assert credit == [0, 10, 20, 0, 0, 0]
     assert steps.state(2)["why"] == (
-        "A's turn in round 3: deficit 0 + 3 visits of 10 = 30 covers the cost 25."
+        "A's turn in round 3: deficit 20 + visit of 10 = 30 covers the cost 25."
     )
 
 

@@ -188,7 +188,7 @@ def test_each_decision_is_explained():
         "B": {"weight": 1, "gain": 10, "deficit": 0, "round": 0, "open": False, "due": 3, "place": 1},
     }
     assert why() == "A's turn in round 2: deficit 0 + visit of 20 = 20 covers the cost 1."
-    assert why() == "B's turn in round 3: deficit 0 + 3 visits of 10 = 30 covers the cost 25."
+    assert why() == "B's turn in round 3: deficit 10 + 2 visits of 10 = 30 covers the cost 25."
     assert queue.snapshot()["why"] == "Nothing waits."
 
 
