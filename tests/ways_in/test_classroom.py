@@ -54,6 +54,16 @@ def no_network(folder: Path) -> list[str]:
     return lone
 
 
+def checkout(folder: Path) -> Path:
+    """The tracked files, as they are."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
 @pytest.mark.slow
 def test_wheels_are_carried_and_installed_without_network(tmp_path: Path) -> None:
     if shutil.which("uv") is None:
@@ -62,13 +72,7 @@ def test_wheels_are_carried_and_installed_without_network(tmp_path: Path) -> Non
     run(f"uv venv -q --no-project --seed --python {sys.executable} {tools}", tmp_path)
     with_pip = {"PATH": f"{tools / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
-    # In a clone: the tracked files, as they are.
-    clone = tmp_path / "clone"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (clone / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, clone / name)
+    clone = checkout(tmp_path / "clone")
     for line in CARRY:
         run(line, clone, **with_pip)
     wheels = list((clone / "wheels").iterdir())
@@ -97,6 +101,29 @@ def test_wheels_are_carried_and_installed_without_network(tmp_path: Path) -> Non
     said_again = run(line.replace("fairq", str(fairq), 1), laptop, *lone, **settings)
     assert ".mine-1.ipynb" in said_again
     assert (laptop / "course/notebooks/03_how_many_at_once.ipynb").read_text().startswith("{")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("system", "platform"), [("windows", "win_amd64"), ("macos", "macosx_13_0_arm64")])
+def test_wheels_for_another_system_are_all_there(system: str, platform: str, tmp_path: Path) -> None:
+    """Downloaded here as the page says; then resolved for that system with nothing but the folder."""
+    if shutil.which("uv") is None:
+        pytest.skip("uv is needed")
+    assert f"`{system}`" in PAGE or system == "windows"
+    assert platform in PAGE
+    clone = checkout(tmp_path / "clone")
+    run(f"uv venv -q --no-project --seed --python {sys.executable} {tmp_path / 'tools'}", tmp_path)
+    with_pip = {"PATH": f"{tmp_path / 'tools/bin'}{os.pathsep}{os.environ['PATH']}"}
+    for line in OTHER:
+        run(line.replace("windows", system).replace("win_amd64", platform), clone, **with_pip)
+    offered = {path.name.partition("-")[0].lower() for path in (clone / f"wheels-{system}").glob("*.whl")}
+    # What that system alone needs.
+    assert {"windows": {"pywinpty", "colorama"}, "macos": {"appnope"}}[system] <= offered
+    run(
+        f"uv pip install --dry-run --no-index --find-links wheels-{system} --python-platform {system}"
+        f" --python-version 3.12 --python {tmp_path / 'tools/bin/python'} fairq[lab]",
+        clone,
+    )
 
 
 @pytest.mark.slow

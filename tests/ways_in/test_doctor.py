@@ -140,7 +140,10 @@ def test_it_leaves_no_folders_behind(tmp_path: Path) -> None:
 def test_another_copy_under_your_feet(tmp_path: Path) -> None:
     (tmp_path / "fairq").mkdir()
     (tmp_path / "fairq" / "doctor.py").write_text("")
-    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from fairq.doctor import main; main(['--json', '--for', 'library'])"
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from fairq.doctor import main; main(['--json', '--for', 'library'])"
+    )
     done = subprocess.run([sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True)
     found = {f["what"]: f for f in json.loads(done.stdout)["findings"]}["fairq"]
     assert found["state"] == "warning"
