@@ -13,8 +13,8 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 LABEL = "122px"
-_BOX = widgets.Layout(width="194px", margin="1px 0")
-_SLIDER = widgets.Layout(width="104px", margin="1px 0 1px 4px")
+_BOX = widgets.Layout(width="202px", margin="1px 0")
+_SLIDER = widgets.Layout(width="96px", margin="1px 0 1px 4px")
 
 
 class Knob:

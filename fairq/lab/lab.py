@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -631,7 +632,8 @@ class Lab:
         if report.has_card(plan.scenario):
             lines += report.card_lines(report.card_of(plan.scenario))
         if log is not None:
-            lines += self._session.base.read().account.lines()
+            account = self._session.base.read().account
+            lines += replace(account, source=Path(log.file).name).lines()
         return report.report_html(f"Under {policy}: {verdict.name}", lines)
 
     def _choices(self, policies: Sequence[str]) -> dict[str, Any]:
@@ -710,12 +712,14 @@ class Lab:
             scenario = source.open()
             with self._quiet():
                 self._open(scenario)
+                self._list(f"log: {scenario.name}", scenario)
         elif isinstance(source, tuple):
             content, name = source
             scenario, values, warnings = export.read_document(content, name, export.exports_folder())
             with self._quiet():
                 self._open(scenario)
                 self._put(values)
+                self._list(f"view: {scenario.name}", scenario)
             self._warnings = warnings
             self._upload.value = ()
         else:
@@ -729,6 +733,12 @@ class Lab:
                 if question is not None:
                     self._control("chart").value = question.chart
                     self._shape_for_chart()
+
+    def _list(self, words: str, source: Source) -> None:
+        """What was opened stands in the preset menu from now on."""
+        self._presets[words] = source
+        self._preset.menu.options = list(self._presets)
+        self._preset.menu.value = words
 
     def _follow_menus(self) -> None:
         """Another engine, or a log as a model: other knobs. Where that cannot be, the menus go back."""

@@ -75,7 +75,8 @@ def report_html(headline: str, lines: Sequence[str]) -> str:
     """The verdict in bold, the rest as a list."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return (
-        f'<div style="line-height:1.45;margin-top:4px"><strong>{escape(headline)}</strong>'
+        '<div style="line-height:1.45;margin-top:4px;overflow-wrap:anywhere">'
+        f"<strong>{escape(headline)}</strong>"
         f'<ul style="margin:2px 0;padding-left:1.2em">{items}</ul></div>'
     )
 

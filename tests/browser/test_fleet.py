@@ -65,6 +65,7 @@ def test_a_reader_asks_which_replica_lets_one_fail_and_opens_a_log(browser_page,
     lab.get_by_label("Gateway releases").wait_for(timeout=60_000)
     lab.get_by_role("button", name="Batch and KV").click()
     settled("Engine over time")
+    lab.get_by_text("Under fair: KV-bound").wait_for(timeout=60_000)
     page.screenshot(path=tmp_path / "batch.png")
 
     (tmp_path / "mine.csv").write_text(LOG)

@@ -70,6 +70,12 @@ def test_an_uploaded_log_is_replayed_kept_and_accounted_for(lab: Lab, project: P
     for name in ("ada", "bob", "cai"):
         assert mine.loc[name, "latency_p50"] == pytest.approx(alone.latency().loc[name, "latency_p50"])
     assert "120 rows: 120 read, 0 dropped, 0 skipped" in lab._report.value
+    assert "<li>my-box.csv: " in lab._report.value
+    assert lab._preset.value == "log: my-box"
+    lab._preset.menu.value = "published_burst"
+    assert lab.scenario == Scenario.load("published_burst")
+    lab._preset.menu.value = "log: my-box"
+    assert lab.scenario == scenario
 
 
 def test_jsonl_is_recognised_too(lab: Lab) -> None:
