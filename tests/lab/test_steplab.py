@@ -125,9 +125,7 @@ def test_a_cost_above_the_quantum_by_hand():
     credit = [steps.state(n)["accounts"]["A"]["deficit"] for n in range(6)]
     # Visits that pass add up; what is left when the line empties is lost.
     assert credit == [0, 10, 20, 0, 0, 0]
-    assert steps.state(2)["why"] == (
-        "A's turn in round 3: deficit 20 + visit of 10 = 30 covers the cost 25."
-    )
+    assert steps.state(2)["why"] == ("A's turn in round 3: deficit 20 + visit of 10 = 30 covers the cost 25.")
 
 
 def test_to_be_held_back_is_a_decision_too():
