@@ -292,7 +292,7 @@ def check_number(field: str, value: Any, *, least: Number = 0, above: bool = Fal
         good = (
             not isinstance(value, bool) and isfinite(value) and (value > least if above else value >= least)
         )
-    except TypeError:
+    except (TypeError, OverflowError):
         good = False
     if not good:
         raise ValueError(f"{field} must be a finite number {sign} {least}, got {value!r}")

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from fairq.policies.base import Eligible, check_number, show
@@ -40,6 +42,9 @@ GAP = 1 << 40
 
 STEP = 1 << 24
 """How far behind its neighbour one joins, while there is room."""
+
+MANY = 1 << 50
+"""So many visits are reckoned in fractions: a float could no longer tell one more of them."""
 
 Rank = tuple[int, ...]
 """When a visit takes place: (round, place in the ring, ``RING`` or a number in the queue of the owed)."""
@@ -65,7 +70,7 @@ class _Tenant(TenantLines):
     def __init__(self, name: str, drr: DRR) -> None:
         super().__init__(name, drr._waiting, drr._cover)
         self.drr = drr
-        self.gain = drr.quantum * drr.weight(name)  # of a visit
+        self.gain = _gain(drr.quantum, drr.weight(name), name)  # of a visit
         self.deficit: Number = 0  # the credit left; negative: a debt from true-up
         self.turn: Rank = (0, 0, RING)  # the last visit whose gain is in ``deficit``
         self.open = False  # that visit has not ended
@@ -81,6 +86,17 @@ class _Tenant(TenantLines):
         if head is None:
             return None
         return self.drr._when(self, head.cost)
+
+
+def _gain(quantum: Number, weight: Number, tenant: str) -> Number:
+    return check_number(f"quantum·weight of {tenant!r}", quantum * weight, above=True)
+
+
+def _times(visits: int, gain: Number) -> Number:
+    """The gains of so many visits, also of more than a float can count."""
+    if visits > MANY and isinstance(gain, float):
+        return float(visits * Fraction(gain))
+    return visits * gain
 
 
 _FIELDS = (*Member.__slots__, *TenantLines.__slots__, *_Tenant.__slots__)
@@ -106,6 +122,8 @@ class DRR(Fair[_Tenant]):
     def __init__(self, quantum: Number, weights: Mapping[str, Number] | None = None) -> None:
         super().__init__(weights)
         self.quantum = check_number("quantum", quantum, above=True)
+        for tenant, weight in self._weights.items():
+            _gain(quantum, weight, tenant)
         # The frontier: the latest place in the schedule that was served. The ring is cut before
         # ``_cut``, the tenant whose turn is on or next (None: the ring's end): who joins, joins there.
         self._frontier: Rank = (0, 0, RING)
@@ -175,7 +193,10 @@ class DRR(Fair[_Tenant]):
                     return super().get(eligible, now)
                 last.open = False
             visits = rank[0] - state.ahead + 1
-            state.deficit += state.gain if visits == 1 else visits * state.gain
+            if visits == 1:
+                state.deficit += state.gain
+            else:
+                self._earn(state, visits, cost)
             self._frontier = state.turn = rank
             self._cut, state.ahead, state.open = state, rank[0] + 1, True
         elif state is not self._turn:
@@ -215,11 +236,13 @@ class DRR(Fair[_Tenant]):
     # -- the schedule ---------------------------------------------------------------------------
 
     def set_weight(self, tenant: str, weight: Number) -> None:
+        check_number(f"weight of {tenant!r}", weight, above=True)
+        gain = _gain(self.quantum, weight, tenant)
         self._admit_lone()
         super().set_weight(tenant, weight)
         state = self._tenants.get(tenant)
         if state is not None:
-            state.gain = self.quantum * weight
+            state.gain = gain
             if state.waiting:
                 self._pool.place(state, self._floor(state))
 
@@ -244,6 +267,8 @@ class DRR(Fair[_Tenant]):
         short = cost - state.deficit
         if short <= gain:
             return 1
+        if isinstance(gain, float) and short / gain > MANY:
+            return ceil(Fraction(short) / Fraction(gain))
         visits = int(-(-short // gain))
         # Division of floats can be off by one visit: what counts is the sum.
         while state.deficit + visits * gain < cost:
@@ -251,6 +276,10 @@ class DRR(Fair[_Tenant]):
         while state.deficit + (visits - 1) * gain >= cost:
             visits -= 1
         return visits
+
+    def _earn(self, state: _Tenant, visits: int, cost: Number) -> None:
+        """Add the gains of the visits it takes to afford a cost."""
+        state.deficit = max(cost, state.deficit + _times(visits, state.gain))
 
     def _passed(self, state: _Tenant) -> int:
         """The last round in which the frontier has passed a tenant's place."""
@@ -285,7 +314,7 @@ class DRR(Fair[_Tenant]):
         if state.open:
             self._end_visit(state)
         turn, visits = self._when(state, cost), self._visits(state, cost)
-        state.deficit += visits * state.gain
+        self._earn(state, visits, cost)
         state.turn, state.open = turn, True
         if turn[2] == RING and turn > self._frontier:
             self._frontier, self._cut = turn, state
@@ -315,7 +344,7 @@ class DRR(Fair[_Tenant]):
         """Add the gains of the visits that passed without effect, its head being unaffordable."""
         idle = self._idle(state)
         if idle:
-            state.deficit += idle * state.gain
+            state.deficit += _times(idle, state.gain)
             state.ahead += idle
             state.turn, state.open = (state.ahead - 1, state.place, RING), False
 
@@ -425,7 +454,7 @@ class DRR(Fair[_Tenant]):
             accounts[name] = {
                 "weight": self.weight(name),
                 "gain": state.gain,
-                "deficit": state.deficit + idle * state.gain,
+                "deficit": state.deficit + _times(idle, state.gain),
                 "round": state.ahead - 1 + idle if idle else state.turn[0],
                 "open": state.open,
                 "due": ranks[name][0] if state.waiting else None,
@@ -441,8 +470,8 @@ class DRR(Fair[_Tenant]):
             return f"{name}'s visit of round {state.turn[0]} goes on: {left}."
         visits, when = self._visits(state, cost), self._when(state, cost)
         idle = min(self._idle(state), visits - 1)  # passed without effect: ``_accounts`` counts them too
-        deficit, visits = state.deficit + idle * state.gain, visits - idle
-        total = deficit + visits * state.gain
+        deficit, visits = state.deficit + _times(idle, state.gain), visits - idle
+        total = max(cost, deficit + _times(visits, state.gain))
         turns = "visit" if visits == 1 else f"{visits} visits"
         late = when[2] != RING or when[0] <= self._passed(state)
         note = " It makes up a visit that a cap made it miss." if late else ""

@@ -47,16 +47,20 @@ REFUSED = _Refused()
 
 
 class _Predicate:
-    """A caller's plain predicate as a gate."""
+    """A caller's plain predicate as the gate of one call: asked once about a key, whatever it says later."""
 
     def __init__(self, eligible: Callable[[str], bool]) -> None:
         self._eligible = eligible
+        self._answers: dict[str, bool] = {}
 
     def __call__(self, key: str) -> bool:
-        return self._eligible(key)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = bool(self._eligible(key))
+        return answer
 
     def blocker(self, key: str) -> Hold | None:
-        return None if self._eligible(key) else REFUSED
+        return None if self(key) else REFUSED
 
 
 def gate_of(eligible: Any) -> Gate | None:
@@ -251,6 +255,13 @@ class Pool:
 
     def _search(self, gate: Gate | None) -> Any:
         aside: list[Any] = []
+        try:
+            return self._search_past(gate, aside)
+        finally:  # also when a caller's predicate raises: whoever was passed over keeps its place
+            for entry in aside:
+                heappush(self._ready, entry)
+
+    def _search_past(self, gate: Gate | None, aside: list[Any]) -> Any:
         found, found_rank = None, None
         heaps = self._open_heaps()
         while (heap := _least(heaps)) is not None:
@@ -277,8 +288,6 @@ class Pool:
                 self._set_back(entry, gate, aside)
             _drop_stale(heap)
             self._refill()
-        for entry in aside:
-            heappush(self._ready, entry)
         return found
 
     def holds(self) -> list[Hold]:
@@ -309,7 +318,7 @@ class Pool:
     def _set_back(self, entry: Any, gate: Gate, aside: list[Any]) -> None:
         member = entry[2]
         holds = set(member.holds(gate))
-        if REFUSED in holds:  # its answer may change before the next call, whatever else holds it
+        if REFUSED in holds or not holds:  # a predicate may answer otherwise at the next call
             aside.append(entry)
             return
         for hold in holds - member.lots:
