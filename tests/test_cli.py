@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from fairq.cli import app
 from fairq.commands import _catalog as catalog
 from fairq.data import data_path
+from fairq.lab import Lab
 from fairq.scenario import Scenario
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
@@ -470,3 +471,17 @@ def test_the_synthetic_log_is_made_again(tmp_path: Path) -> None:
     printed = fairq("traces", "synthetic", "--to", tmp_path)
     assert printed == f"{tmp_path / 'synthetic_27_tenants.csv'}\n"
     assert (tmp_path / "synthetic_27_tenants.csv").read_bytes() == Path(LOG).read_bytes()
+
+
+def test_a_log_with_a_tenant_called_others_is_drawn(tmp_path: Path) -> None:
+    names = ["others", *(f"team-{i:02}" for i in range(30))]
+    log = tmp_path / "log.csv"
+    lines = [f"{i},{name},{1000 - i},5" for i, name in enumerate([*names, *names])]
+    log.write_text("\n".join(["arrival,tenant,prompt_tokens,output_tokens", *lines]) + "\n")
+    fairq("run", log, "--policy", "fair", "--out", tmp_path / "d", "--format", "svg")
+    assert (tmp_path / "d" / "latency.svg").exists()
+    # The one that is named, and the rest under a name that nobody has.
+    table = Lab(str(log)).table
+    rows = table[table["policy"] == "FIFO"].set_index("tenant")["n"]
+    assert rows["others"] == 2
+    assert rows["all others"] == 62 - 2 * 7

@@ -485,3 +485,22 @@ def test_an_empty_table_of_requests_is_refused() -> None:
         plots.slot_gantt({"FIFO": TWO_SLOTS.iloc[:0]})
     with pytest.raises(ValueError, match="window must be"):
         plots.slot_gantt({"FIFO": TWO_SLOTS}, window=(5, 5))
+
+
+def test_a_tenant_called_others_is_not_counted_with_the_rest() -> None:
+    frame = rows([(t, 0, 0, 1, 0) for t in ["others", "all others", *(f"t{i}" for i in range(10))]])
+    frame["cost_estimate"] = [100, 90, *range(10)]
+    rest = plots.rest_name(frame["tenant"])
+    assert rest == "all others (2)"
+    named = plots.top_tenants(frame, most=3)
+    assert named == ["others", "all others", "t9"]
+    folded = plots.fold_tenants(frame, named)
+    assert folded["tenant"].value_counts().to_dict() == {"others": 1, "all others": 1, "t9": 1, rest: 9}
+    looks = plots.tenant_styles(named, rest)
+    assert list(looks) == [*named, rest]
+    assert len({look.color for look in looks.values()}) == 4
+    for styles in (None, looks):
+        chart = plots.slot_gantt({"FIFO": frame}, styles=styles)
+        words = [t.get_text() for t in chart.texts]
+        assert words.count("others") == 1
+        assert words.count(rest) == 1

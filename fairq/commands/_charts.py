@@ -11,13 +11,13 @@ from fairq.commands._tables import Results, table
 from fairq.files import write_whole
 from fairq.metrics import latency_table, too_few
 from fairq.plots import (
-    OTHERS,
     Chart,
     before_after,
     fold_tenants,
     latency_bars,
     latency_ecdf,
     queue_depth,
+    rest_name,
     slot_gantt,
     tenant_styles,
     top_tenants,
@@ -44,12 +44,13 @@ def _charts(
     largest = set(top_tenants(next(iter(rows.values()))[0]))
     known = order or list(table(results, by)[by].unique())
     named = [name for name in known if name in largest]
-    looks = tenant_styles(named)
-    folded = {policy: [fold_tenants(run, named) for run in runs] for policy, runs in rows.items()}
+    rest = rest_name(known)
+    looks = tenant_styles(named, rest)
+    folded = {policy: [fold_tenants(run, named, rest) for run in runs] for policy, runs in rows.items()}
     numbers = table(
         {policy: [_Folded(run) for run in runs] for policy, runs in folded.items()},
         "tenant",
-        [*named, OTHERS],
+        [*named, rest],
     )
     if not replay:
         few = (numbers["runs"] == 1) & numbers["n"].map(too_few)

@@ -186,7 +186,7 @@ def _memory(view: View) -> Chart:
 
 
 def _way_rows(view: View) -> Rows:
-    return compare.way_rows(view.alternatives(), [group for group in view.groups() if group != plots.OTHERS])
+    return compare.way_rows(view.alternatives(), list(view.groups())[:-1])
 
 
 def _ways(view: View) -> Chart:

@@ -18,7 +18,7 @@ from fairq.lab.runs import Plan, Runs
 from fairq.lab.runs import plan as plan_of
 from fairq.lab.settings import Setting, applied, changes, settings_of
 from fairq.lab.summary import combine, labelled, run_numbers
-from fairq.plots import OTHERS, TenantStyle, tenant_styles, top_tenants
+from fairq.plots import TenantStyle, rest_name, tenant_styles, top_tenants
 from fairq.saturation import Verdict
 from fairq.scenario import Scenario
 
@@ -159,8 +159,13 @@ class Session:
             self._named[by] = largest if self.replay else [name for name in order if name in largest]
         return self._named[by]
 
+    def rest(self, plan: Plan, by: str) -> str:
+        """What those without a name are called together; nobody has that name."""
+        group_of = self.runs.workload(plan).group_of
+        return rest_name(group_of.values() if by == "group" else group_of)
+
     def styles(self, plan: Plan, policy: str, by: str) -> dict[str, TenantStyle]:
-        return tenant_styles(self.named(plan, policy, by))
+        return tenant_styles(self.named(plan, policy, by), self.rest(plan, by))
 
     def table(self, plan: Plan, policies: Sequence[str], replications: int, by: str) -> pd.DataFrame:
         """One row per (policy, tenant), see :func:`fairq.lab.summary.summary`."""
@@ -168,7 +173,7 @@ class Session:
         rows: list[dict[str, Any]] = []
         for policy in policies:
             numbers = [self._run_numbers(plan, policy, r, by, named) for r in range(replications)]
-            rows += combine(policy, numbers, [*named, OTHERS])
+            rows += combine(policy, numbers, [*named, self.rest(plan, by)])
         return pd.DataFrame(rows)
 
     def view(
@@ -184,11 +189,17 @@ class Session:
         named = self.named(plan, policies[0], by)
 
         def single() -> dict[str, pd.DataFrame]:
-            return {p: labelled(self.runs.run(plan, p, 0).requests, by, named) for p in policies}
+            return {
+                p: labelled(self.runs.run(plan, p, 0).requests, by, named, self.rest(plan, by))
+                for p in policies
+            }
 
         def pooled() -> dict[str, pd.DataFrame]:
             rows = {
-                p: [labelled(self.runs.run(plan, p, r).requests, by, named) for r in range(replications)]
+                p: [
+                    labelled(self.runs.run(plan, p, r).requests, by, named, self.rest(plan, by))
+                    for r in range(replications)
+                ]
                 for p in policies
             }
             return {p: pd.concat([r[POOLED] for r in each], ignore_index=True) for p, each in rows.items()}
@@ -198,14 +209,14 @@ class Session:
             pooled=pooled,
             single=single,
             differences=partial(self.differences, plan, replications, by),
-            styles=tenant_styles(named),
+            styles=self.styles(plan, policies[0], by),
             choices=choices,
             slots=getattr(plan.scenario.engine_spec, "slots", None),
             note=self.note(plan),
             scenario=plan.scenario,
             engine=lambda: self.runs.run(plan, choices["under"], 0).engine,
             alternatives=lambda: [(each, self.runs.run(p, each.policy, 0)) for each, p in wanted],
-            groups=lambda: tenant_styles([*self.named(plan, policies[0], "group")]),
+            groups=lambda: self.styles(plan, policies[0], "group"),
         )
 
     def differences(
@@ -218,7 +229,7 @@ class Session:
             for policy in (before, after)
         ]
         found: dict[str, dict[str, tuple[float, float, float]]] = {}
-        for label in [*named, OTHERS]:
+        for label in [*named, self.rest(plan, by)]:
             if all(label in numbers for side in runs for numbers in side):
                 found[label] = {}
                 for quantile in ("p50", "p99"):
@@ -260,7 +271,9 @@ class Session:
         if key not in self._numbers:
             if len(self._numbers) > 4000:
                 self._numbers.clear()
-            self._numbers[key] = run_numbers(labelled(self.runs.run(plan, policy, r).requests, by, named))
+            self._numbers[key] = run_numbers(
+                labelled(self.runs.run(plan, policy, r).requests, by, named, self.rest(plan, by))
+            )
         return self._numbers[key]
 
 

@@ -13,19 +13,21 @@ from typing import Any
 import pandas as pd
 
 from fairq import metrics
-from fairq.plots import OTHERS, fold_tenants
+from fairq.plots import fold_tenants, rest_name
 
 MEASURES = ("latency", "wait", "ttft")
 QUANTILES = (50, 99)
 UNSERVED = ("unfinished", "cancelled", "refused")
 
 
-def labelled(requests: pd.DataFrame, by: str, named: Sequence[str] | None) -> pd.DataFrame:
-    """The rows with ``tenant`` replaced by what they are counted under: tenant, group or "others"."""
+def labelled(
+    requests: pd.DataFrame, by: str, named: Sequence[str] | None, rest: str | None = None
+) -> pd.DataFrame:
+    """The rows with ``tenant`` replaced by what they are counted under: tenant, group or ``rest`` ("others")."""
     if by not in ("tenant", "group"):
         raise ValueError(f"by must be tenant or group, got {by!r}")
     rows = requests if by == "tenant" else requests.assign(tenant=requests["group"])
-    return rows if named is None else fold_tenants(rows, named)
+    return rows if named is None else fold_tenants(rows, named, rest)
 
 
 def run_numbers(requests: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -96,10 +98,18 @@ def summary(
     rows: list[dict[str, Any]] = []
     labels: dict[str, None] = {}
     numbers = {}
+    rest = rest_name(
+        {
+            str(name)
+            for results in runs.values()
+            for result in results
+            for name in result.requests[by].unique()
+        }
+    )
     for policy, results in runs.items():
-        numbers[policy] = [run_numbers(labelled(result.requests, by, named)) for result in results]
+        numbers[policy] = [run_numbers(labelled(result.requests, by, named, rest)) for result in results]
         labels |= {label: None for run in numbers[policy] for label in run}
-    order = [*(label for label in labels if label != OTHERS), *([OTHERS] if OTHERS in labels else [])]
+    order = [*(label for label in labels if label != rest), *([rest] if rest in labels else [])]
     for policy, per_run in numbers.items():
         rows += combine(policy, per_run, order)
     return pd.DataFrame(rows)

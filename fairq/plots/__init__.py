@@ -8,7 +8,7 @@ from fairq.plots.bars import MEASURES, latency_bars
 from fairq.plots.before_after import before_after
 from fairq.plots.depth import queue_depth
 from fairq.plots.ecdf import latency_ecdf
-from fairq.plots.fold import fold_tenants, top_tenants
+from fairq.plots.fold import fold_tenants, rest_name, top_tenants
 from fairq.plots.gantt import slot_gantt
 from fairq.plots.style import OKABE_ITO, OTHERS, Chart, TenantStyle, number, tenant_styles
 
@@ -24,6 +24,7 @@ __all__ = [
     "latency_ecdf",
     "number",
     "queue_depth",
+    "rest_name",
     "slot_gantt",
     "tenant_styles",
     "top_tenants",

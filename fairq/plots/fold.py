@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -28,11 +28,25 @@ def top_tenants(requests: pd.DataFrame, most: int = MOST) -> list[str]:
     return order if len(order) <= most + 1 else order[:most]
 
 
-def fold_tenants(requests: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
-    """The same rows with every tenant outside ``named`` called "others". Folding rows, not percentiles:
-    the p99 of "others" is that of their requests taken together."""
+def rest_name(tenants: Iterable[str]) -> str:
+    """What the tenants without a name of their own are called together: "others", or, where a tenant has that
+    name, another that none of ``tenants`` (all there are) has."""
+    taken = set(tenants)
+    name, n = OTHERS, 1
+    while name in taken:
+        n += 1
+        name = "all others" if n == 2 else f"all others ({n - 1})"
+    return name
+
+
+def fold_tenants(requests: pd.DataFrame, named: Sequence[str], rest: str | None = None) -> pd.DataFrame:
+    """The same rows with every tenant outside ``named`` called ``rest``, by default "others" or what
+    :func:`rest_name` makes of it. Folding rows, not percentiles: the p99 of "others" is that of their requests
+    taken together."""
     known = set(named)
     if requests["tenant"].isin(known).all():
         return requests
     names = requests["tenant"].astype(object)
-    return requests.assign(tenant=names.where(names.isin(known), OTHERS))
+    if rest is None:
+        rest = rest_name([*known, *names.unique()])
+    return requests.assign(tenant=names.where(names.isin(known), rest))

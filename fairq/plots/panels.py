@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fairq.plots.fold import fold_tenants, top_tenants
+from fairq.plots.fold import fold_tenants, rest_name, top_tenants
 from fairq.plots.style import (
     INK,
     PAD,
@@ -43,10 +43,13 @@ def prepare(
             raise ValueError(f"no requests under policy {policy!r}: nothing to draw")
     first = next(iter(requests.values()))
     named = top_tenants(first) if styles is None else [t for t in styles if t in set(first["tenant"])]
-    looks = styles or tenant_styles(named)
-    folded = {policy: fold_tenants(rows, named) for policy, rows in requests.items()}
+    everyone = set().union(*(set(rows["tenant"]) for rows in requests.values()))
+    rest = rest_name(everyone)
+    looks = tenant_styles(named, rest) if styles is None else {**tenant_styles([], rest), **styles}
+    folded = {policy: fold_tenants(rows, named, rest) for policy, rows in requests.items()}
     present = set().union(*(set(rows["tenant"]) for rows in folded.values()))
-    return folded, [name for name in looks if name in present], looks
+    names = [name for name in looks if name in present and name != rest]
+    return folded, [*names, *([rest] if rest in present else [])], looks
 
 
 def panel_page(

@@ -170,14 +170,15 @@ class TenantStyle:
     dash: Any
 
 
-def tenant_styles(tenants: Iterable[str]) -> dict[str, TenantStyle]:
-    """A look per tenant, in the order given; "others" is always grey. After eight the colours begin again."""
+def tenant_styles(tenants: Iterable[str], rest: str = OTHERS) -> dict[str, TenantStyle]:
+    """A look per tenant, in the order given; ``rest``, those counted together, is always grey and last. After
+    eight the colours begin again."""
     looks: dict[str, TenantStyle] = {}
     for name in tenants:
-        if name != OTHERS and name not in looks:
+        if name != rest and name not in looks:
             i = len(looks) % len(OKABE_ITO)
             looks[name] = TenantStyle(OKABE_ITO[i], HATCHES[i], MARKERS[i], DASHES[i])
-    looks[OTHERS] = TenantStyle("#9AA5AE", "oo", ".", (0, (1, 2)))
+    looks[rest] = TenantStyle("#9AA5AE", "oo", ".", (0, (1, 2)))
     return looks
 
 
