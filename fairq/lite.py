@@ -29,7 +29,13 @@ TOOLS = (
     "jupyterlab-widgets>=3.0.17,<4",
     "pip",
 )
-SHIPPED = ("simpy>=4.1,<5", "ipywidgets>=8.1.9,<9", "jupyterlab-widgets>=3.0.17,<4", "comm>=0.2")
+SHIPPED = (
+    "simpy>=4.1,<5",
+    "ipywidgets>=8.1.9,<9",
+    "jupyterlab-widgets>=3.0.17,<4",
+    "comm>=0.2",
+    "prometheus-client>=0.21",
+)
 """Pure wheels that Pyodide does not bring."""
 
 FIRST_CELL = """\
@@ -37,7 +43,7 @@ FIRST_CELL = """\
 import sys
 
 if sys.platform == "emscripten":
-    %pip install -q numpy pandas matplotlib pydantic pyyaml joblib simpy ipywidgets
+    %pip install -q numpy pandas matplotlib pydantic pyyaml joblib simpy ipywidgets prometheus-client
     %pip install -q --no-deps fairq"""
 
 Report = Callable[[str], None]

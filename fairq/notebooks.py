@@ -104,14 +104,15 @@ def reset(name: str, folder: Path) -> tuple[Path, Path | None]:
 
 
 def copy_all(folder: Path) -> list[Path]:
-    """Every notebook to ``folder/notebooks`` and their pictures to ``folder/figures``.
+    """Every notebook, and the pages they link to, to ``folder/notebooks``; pictures to ``folder/figures``.
 
     What is there already stays as it is. Returns the notebooks copied.
     """
-    for picture in pictures():
-        aim = folder / "figures" / picture.name
+    beside = {folder / "figures" / picture.name: picture for picture in pictures()}
+    beside |= {folder / "notebooks" / page.name: page for page in _pages()}
+    for aim, source in beside.items():
         if not aim.exists():
-            write_whole(aim, picture.read_bytes())
+            write_whole(aim, source.read_bytes())
     aims = {name: folder / "notebooks" / name for name in names()}
     return [write_whole(aim, _content(name)) for name, aim in aims.items() if not aim.exists()]
 
@@ -125,6 +126,13 @@ def _content(name: str) -> bytes:
         if root is None:
             raise
         return (root / "notebooks" / name).read_bytes()
+
+
+def _pages() -> list[Path]:
+    """The pages beside the notebooks: the glossary, the one for a classroom."""
+    root = clone()
+    folder = packaged() or (root / "notebooks" if root is not None else None)
+    return [] if folder is None else sorted(folder.glob("*.md"))
 
 
 def pictures() -> list[Path]:

@@ -14,6 +14,7 @@ from fairq.gallery.page import claim, end_labels, labels_in, minutes, panel, she
 from fairq.gallery.runs import cell, run_scenario
 from fairq.plots import Chart
 from fairq.plots.style import INK, OKABE_ITO, PAD, SOFT, WIDTH_IN, number, styled
+from fairq.prove.waits import erlang_c, mmc_wait
 from fairq.scenario import Scenario
 from fairq.sim import SlotEngine, simulate
 from fairq.workload import Dump, Exponential, Fixed, Gamma, Poisson, Tenant, Workload
@@ -24,20 +25,9 @@ RUNS = 8
 # -- closed forms -------------------------------------------------------------------------------------------
 
 
-def erlang_c(slots: int, load: float) -> float:
-    """The probability that a request waits in M/M/c with ``load`` = λ/μ erlangs (Erlang 1917).
-
-    By the recursion of Erlang B, which no factorial can overflow.
-    """
-    blocked = 1.0
-    for n in range(1, slots + 1):
-        blocked = load * blocked / (n + load * blocked)
-    return blocked / (1 - load / slots * (1 - blocked))
-
-
 def mean_wait(slots: int, busy: float) -> float:
     """Mean wait in M/M/c at utilisation ``busy``, in units of the mean service time."""
-    return erlang_c(slots, slots * busy) / (slots * (1 - busy))
+    return mmc_wait(slots, slots * busy)
 
 
 def wait_quantile(slots: int, busy: float, q: float) -> float:

@@ -173,12 +173,15 @@ def test_labels_are_pushed_apart_and_stay_inside() -> None:
 # -- what they show, against what is known otherwise ---------------------------------------------------------
 
 
-def test_erlang_c_by_its_own_sum() -> None:
-    """Against the textbook's sum, and tables: C(2, 1) = 1/3; M/M/1 waits ρ / (1 − ρ)."""
+def test_erlang_c_by_the_recursion_of_erlang_b() -> None:
+    """And tables: C(2, 1) = 1/3; M/M/1 waits ρ / (1 − ρ)."""
     for slots, load in ((1, 0.5), (2, 1.0), (8, 6.4), (12, 11.0)):
-        terms = [load**k / math.factorial(k) for k in range(slots)]
-        last = load**slots / math.factorial(slots) * slots / (slots - load)
-        assert waits_.erlang_c(slots, load) == pytest.approx(last / (sum(terms) + last), rel=1e-12)
+        blocked = 1.0
+        for n in range(1, slots + 1):
+            blocked = load * blocked / (n + load * blocked)
+        wanted = blocked / (1 - load / slots * (1 - blocked))
+        assert waits_.erlang_c(slots, load) == pytest.approx(wanted, rel=1e-12)
+        assert waits_.mean_wait(slots, load / slots) == pytest.approx(wanted / (slots - load), rel=1e-12)
     assert waits_.erlang_c(2, 1.0) == pytest.approx(1 / 3)
     assert waits_.mean_wait(1, 0.8) == pytest.approx(4.0)
     # The quantile inverts P(W > t) = C·exp(−cμ(1 − ρ)t).

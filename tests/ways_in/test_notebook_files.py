@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,11 @@ def test_copy_then_spoil_then_reset(tmp_path: Path) -> None:
     assert (tmp_path / "figures" / "fifo_or_fair.png").read_bytes() == (
         ROOT / "figures" / "fifo_or_fair.png"
     ).read_bytes()
+
+    # And so do the pages that notebooks link to.
+    for notebook in (tmp_path / "notebooks").glob("*.ipynb"):
+        for link in re.findall(r"\]\(([a-z_]+\.(?:md|ipynb))[)#]", notebook.read_text(encoding="utf-8")):
+            assert (tmp_path / "notebooks" / link).is_file(), f"{notebook.name}: {link}"
 
     mine.write_text("my answers")
     code, said = run("copy", str(tmp_path))
