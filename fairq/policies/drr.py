@@ -57,6 +57,7 @@ class _Tenant(TenantLines):
         "after",
         "ahead",
         "back",
+        "begun",
         "before",
         "deficit",
         "drr",
@@ -77,6 +78,7 @@ class _Tenant(TenantLines):
         self.ahead = 0  # the round of its next visit in the ring; the others follow round by round
         self.owed = 0  # visits missed before that one
         self.back: Rank = (0, 0, 0)  # where its next owed visit queues
+        self.begun = 0  # late visits, counted so as to compare it with those under the same group caps
         self.place = 0
         self.before: _Tenant | None = None
         self.after: _Tenant | None = None
@@ -128,6 +130,7 @@ class DRR(Fair[_Tenant]):
         # ``_cut``, the tenant whose turn is on or next (None: the ring's end): who joins, joins there.
         self._frontier: Rank = (0, 0, RING)
         self._queued = 0
+        self._most: dict[Any, int] = {}
         self._turn: _Tenant | None = None  # the last one served
         self._cut: _Tenant | None = None
         self._lone: Entry | None = None  # all that waits, and not yet in the ring
@@ -306,9 +309,11 @@ class DRR(Fair[_Tenant]):
             self._begin_visit(state, cost)
         state.deficit -= cost
         if state.owed or state.ahead <= self._passed(state):
-            # Should the visit end here, the next owed one queues behind all that queue now.
-            self._queued += 1
-            state.back = (*self._frontier[:2], self._queued)
+            # Should the visit end here, the next owed one queues behind all that queue now; but it keeps its
+            # place when others under the same caps have begun more, its own cap having slowed it down.
+            if state.turn[2] == RING or state.begun >= self._most.get(_cover(state), 0):
+                self._queued += 1
+                state.back = (*self._frontier[:2], self._queued)
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         if state.open:
@@ -319,7 +324,12 @@ class DRR(Fair[_Tenant]):
         if turn[2] == RING and turn > self._frontier:
             self._frontier, self._cut = turn, state
             state.owed, state.ahead = 0, turn[0] + 1
+            state.begun = self._most.get(_cover(state), 0)
             return
+        cover = _cover(state)
+        most = self._most.get(cover, 0)
+        state.begun = max(state.begun, most - BANKED) + visits
+        self._most[cover] = max(most, state.begun)
         # A late visit. The bank holds those missed meanwhile, and was full of them before this one.
         from_ring = max(0, visits - state.owed)
         missed = max(0, self._passed(state) - (state.ahead + from_ring) + 1)
@@ -479,3 +489,7 @@ class DRR(Fair[_Tenant]):
             f"{name}'s turn in round {when[0]}: deficit {show(deficit)} + {turns} of "
             f"{show(state.gain)} = {show(total)} covers the cost {show(cost)}.{note}"
         )
+
+
+def _cover(state: _Tenant) -> Any:
+    return () if state.line is None else state.line.cover
