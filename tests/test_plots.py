@@ -129,6 +129,14 @@ def test_a_missing_p99_is_written_not_drawn() -> None:
     assert set(drawn_bars(chart, 1)) == {"bar:p99:FIFO:b"}
     assert "too few (n=100)" in [t.get_text() for t in chart.axes[1].texts]
     assert "FIFO: a p50 1.00 s, p99 too few" in chart.alt
+    assert "below 368 finished requests" in " ".join(w for t in chart.texts for w in t.get_text().split())
+    known = plots.latency_bars(table({("FIFO", "a"): (1.0, 2.0)}, runs=1, n=100))
+    assert not any("368" in t.get_text() for t in known.texts), "the replay of a log: facts"
+    pair = plots.before_after(
+        table({("FIFO", "a"): (1.0, 2.0), ("fair", "a"): (1.0, 1.5)}, runs=1), "FIFO", "fair"
+    )
+    assert any("One run, so no interval." in " ".join(t.get_text().split()) for t in pair.texts)
+    assert not any("atched" in t.get_text() for t in pair.texts), "its marks are not hatched"
 
 
 def test_alt_text_holds_every_number() -> None:

@@ -28,7 +28,7 @@ runs = {{
     )
     for name in {policies}
 }}
-table = summary(runs{by})
+table = summary(runs{by}{replay})
 print(table[["policy", "tenant", "n", "{measure}_p50", "{measure}_p99"]].round(2).to_string(index=False))
 """
 
@@ -57,6 +57,7 @@ def python(
         change=f"scenario = scenario.with_({', '.join(arguments)})\n" if arguments else "",
         fitted=f"scenario = scenario.fitted({users})\n" if users else "",
         replications=replications,
+        replay="" if scenario.random or users else ", replay=True",
         policies=list(policies),
         measure=measure,
         by="" if by == "tenant" else f', by="{by}"',

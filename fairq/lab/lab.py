@@ -39,8 +39,8 @@ from fairq.scenario import Scenario
 SHOWS, SURE = "Policies", "How sure"
 UNHEALTHY, HEALTHY = "Unhealthy now", "Healthy again"
 REPLAYED = (
-    "A log is replayed once: one run has no interval, and a tenant with fewer than 368 finished requests "
-    "no p99."
+    "A log is replayed once, exactly as it was: its percentiles are facts of this run, so they have no "
+    "interval. Of few requests, the p99 is nearly the slowest."
 )
 LIVE_DPI = 120.0
 SWITCHES = ("engine", "users")

@@ -37,6 +37,7 @@ class Session:
     base : the scenario as it was opened. engine : the kind of engine chosen for it.
     users : 0, or so many times those of the log, as a model fitted to it.
     start : the scenario with that engine, or model. settings : what may be turned in it.
+    certain : nothing is random, so every run would be the first.
     seconds : how long the last steps took: ``simulate``, and how many runs were ``made`` and ``kept``.
     """
 
@@ -61,6 +62,7 @@ class Session:
         self.settings: list[Setting] = settings_of(self.start)
         self.runs = runs or Runs()
         self.replay = scenario.log is not None
+        self.certain = not scenario.random
         self._verdicts: dict[Any, Verdict] = {}
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._alternatives: dict[Any, list[tuple[Alternative, Plan]]] = {}
@@ -173,7 +175,7 @@ class Session:
         rows: list[dict[str, Any]] = []
         for policy in policies:
             numbers = [self._run_numbers(plan, policy, r, by, named) for r in range(replications)]
-            rows += combine(policy, numbers, [*named, self.rest(plan, by)])
+            rows += combine(policy, numbers, [*named, self.rest(plan, by)], self.certain)
         return pd.DataFrame(rows)
 
     def view(

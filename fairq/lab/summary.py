@@ -1,7 +1,8 @@
 """Runs → one row per policy and tenant: the table behind the bars.
 
 p50 and p99 are taken per run, then averaged with a t-interval over the runs (the runs are independent, the
-requests of one run are not). One run alone has no interval, and below 368 finished requests no p99.
+requests of one run are not). One run alone has no interval, and below 368 finished requests no p99,
+unless every run would be that one (the replay of a log): then it is a fact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ UNSERVED = ("unfinished", "cancelled", "refused")
 def labelled(
     requests: pd.DataFrame, by: str, named: Sequence[str] | None, rest: str | None = None
 ) -> pd.DataFrame:
-    """The rows with ``tenant`` replaced by what they are counted under: tenant, group or ``rest`` ("others")."""
+    """The rows with ``tenant`` replaced by what they are counted under: tenant, group or ``rest``."""
     if by not in ("tenant", "group"):
         raise ValueError(f"by must be tenant or group, got {by!r}")
     rows = requests if by == "tenant" else requests.assign(tenant=requests["group"])
@@ -51,9 +52,12 @@ def run_numbers(requests: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def combine(
-    policy: str, runs: Sequence[Mapping[str, Mapping[str, float]]], labels: Sequence[str]
+    policy: str,
+    runs: Sequence[Mapping[str, Mapping[str, float]]],
+    labels: Sequence[str],
+    replay: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows of the summary for one policy from the numbers of its runs."""
+    """Rows of the summary for one policy from the numbers of its runs; ``replay`` as in :func:`summary`."""
     rows: list[dict[str, Any]] = []
     for label in labels:
         mine = [numbers[label] for numbers in runs if label in numbers]
@@ -71,7 +75,7 @@ def combine(
             for q in QUANTILES:
                 name = f"{measure}_p{q}"
                 mean, low, high = metrics.t_interval([m[name] for m in mine])
-                if len(runs) == 1 and q == 99 and metrics.too_few(row["n"]):
+                if len(runs) == 1 and not replay and q == 99 and metrics.too_few(row["n"]):
                     mean = math.nan
                 row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
@@ -79,7 +83,11 @@ def combine(
 
 
 def summary(
-    runs: Mapping[str, Sequence[Any]], *, by: str = "tenant", named: Sequence[str] | None = None
+    runs: Mapping[str, Sequence[Any]],
+    *,
+    by: str = "tenant",
+    named: Sequence[str] | None = None,
+    replay: bool = False,
 ) -> pd.DataFrame:
     """One row per (policy, tenant) from the Results of each policy, as ``lab.table``.
 
@@ -88,6 +96,7 @@ def summary(
     runs : policy → its Results, one per replication.
     by : "tenant" or "group".
     named : labels to keep; the others are counted together as "others". Default: all.
+    replay : the one run is all there is (a log): its p99 is a fact, however few requests stand behind it.
 
     Returns
     -------
@@ -111,5 +120,5 @@ def summary(
         labels |= {label: None for run in numbers[policy] for label in run}
     order = [*(label for label in labels if label != rest), *([rest] if rest in labels else [])]
     for policy, per_run in numbers.items():
-        rows += combine(policy, per_run, order)
+        rows += combine(policy, per_run, order, replay)
     return pd.DataFrame(rows)

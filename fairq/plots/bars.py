@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
 
+from fairq.metrics import enough
 from fairq.plots.style import (
     INK,
     PAD,
@@ -61,7 +62,8 @@ def latency_bars(
     table : one row per (policy, tenant): ``policy, tenant, n, runs`` and, for the measure, ``<m>_p50``,
         ``<m>_p50_low``, ``<m>_p50_high`` and the same for p99, in seconds. ``low``/``high`` are the ends
         of the confidence interval over replications; NaN draws none. A NaN p99 of finished requests is
-        written "too few". Rows with ``runs == 1`` are hatched: one run has no interval.
+        written "too few" (the one run of a model: the caller decides). Rows with ``runs == 1`` are hatched:
+        one run has no interval.
     measure : "latency", "wait" or "ttft".
     styles : look per tenant, from :func:`tenant_styles`; default by order of appearance.
     log : force the kind of axis; default: log when the values spread over more than a factor of 30.
@@ -79,9 +81,8 @@ def latency_bars(
 
     single = bool((table["runs"] == 1).all())
     title = finding(table, measure)
-    subtitle = (
-        f"{MEASURES[measure].capitalize()} in seconds. {statistics_words(table)}{' ' + note if note else ''}"
-    )
+    sure = statistics_words(table, measure)
+    subtitle = f"{MEASURES[measure].capitalize()} in seconds. {sure}{' ' + note if note else ''}"
     head = heading_height(title, subtitle)
     block = len(policies) * ROW_IN + GAP_IN
     body = len(tenants) * block - GAP_IN + 0.12
@@ -250,11 +251,13 @@ def check_table(table: pd.DataFrame, measure: str) -> None:
         raise ValueError("the table has two rows for one policy and tenant")
 
 
-def statistics_words(table: pd.DataFrame) -> str:
+def statistics_words(table: pd.DataFrame, measure: str) -> str:
     """How sure the numbers are, as a sentence."""
     runs = int(table["runs"].max())
     if runs == 1:
-        return "Hatched: one run, so no interval; below 368 finished requests a p99 says nothing."
+        few = (table[f"{measure}_p99"].isna() & (table["n"] > 0)).any()
+        why = f"; too few: below {enough()} finished requests it says nothing about p99" if few else ""
+        return f"Hatched: one run, so no interval{why}."
     return f"Mean of {runs} runs; whiskers: 95 % confidence interval over the runs."
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from fairq.plots.bars import MEASURES, check_table, statistics_words
+from fairq.plots.bars import MEASURES, check_table
 from fairq.plots.style import (
     INK,
     PAD,
@@ -82,7 +82,7 @@ def before_after(
     title = _finding(pairs, unclear, before, after, measure)
     subtitle = (
         f"Hollow: {plain(before)}. Full: {plain(after)}. {MEASURES[measure].capitalize()} in seconds. "
-        f"{statistics_words(table).split(';')[0].rstrip('.')}.{' ' + note if note else ''}"
+        f"{_statistics_words(table)}{' ' + note if note else ''}"
     )
     head = heading_height(title, subtitle)
     body = len(tenants) * ROW_IN
@@ -165,6 +165,11 @@ def before_after(
         f"{t}: p50 {_plain_pair(pairs['p50'][t])}, p99 {_plain_pair(pairs['p99'][t])}." for t in tenants
     )
     return chart
+
+
+def _statistics_words(table: pd.DataFrame) -> str:
+    runs = int(table["runs"].max())
+    return "One run, so no interval." if runs == 1 else f"Mean of {runs} runs."
 
 
 def _cell(rows: pd.DataFrame, tenant: str, column: str) -> float:

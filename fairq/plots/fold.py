@@ -40,9 +40,8 @@ def rest_name(tenants: Iterable[str]) -> str:
 
 
 def fold_tenants(requests: pd.DataFrame, named: Sequence[str], rest: str | None = None) -> pd.DataFrame:
-    """The same rows with every tenant outside ``named`` called ``rest``, by default "others" or what
-    :func:`rest_name` makes of it. Folding rows, not percentiles: the p99 of "others" is that of their requests
-    taken together."""
+    """The same rows with every tenant outside ``named`` called ``rest`` (default: see :func:`rest_name`).
+    Folding rows, not percentiles: the p99 of "others" is that of their requests taken together."""
     known = set(named)
     if requests["tenant"].isin(known).all():
         return requests

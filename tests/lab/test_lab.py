@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from fairq.data import data_path
 from fairq.lab import Lab, summary
@@ -462,12 +462,27 @@ def test_a_log_is_replayed_once_hatched_and_without_an_interval(log: Path) -> No
         Lab(log, replications=5)
 
 
-def test_a_tenant_of_a_log_with_few_requests_has_no_p99(log: Path) -> None:
-    table = Lab(log).table
-    for _, row in table.iterrows():
-        assert math.isfinite(row["latency_p99"]) == (row["n"] >= 368), row["tenant"]
-        assert math.isfinite(row["latency_p50"])
-    assert set(table.loc[table["n"] >= 368, "tenant"]) >= {"big"}
+def test_the_p99_of_a_complete_replay_is_a_fact_however_few_requests_stand_behind_it(log: Path) -> None:
+    lab = Lab(log)
+    assert (lab.table["n"] < 368).any()
+    rows = lab.result
+    for row in lab.table.to_dict("records"):
+        mine = rows[(rows["policy"] == row["policy"]) & (rows["tenant"] == row["tenant"])]
+        if row["tenant"] != "others":
+            assert row["latency_p99"] == pytest.approx(np.percentile(mine["latency"], 99))
+    words = [text.get_text() for text in [*lab.chart.texts, *lab.chart.axes[1].findobj(Text)]]
+    assert "p99 of this run" in words
+    assert not any("too few" in text or "says nothing" in text for text in words)
+    assert any(f"n={row['n']}" in text for text in words)
+
+
+def test_one_run_of_a_model_with_few_requests_has_no_p99() -> None:
+    scenario = small()
+    runs = replicate(
+        scenario.workload(), lambda: scenario.policy("fair"), scenario.engine, seed=3, replications=1
+    )
+    assert summary({"fair": runs})["latency_p99"].isna().all()
+    assert summary({"fair": runs}, replay=True)["latency_p99"].notna().all()
 
 
 def test_many_tenants_of_a_log_become_others(log: Path) -> None:
