@@ -83,7 +83,7 @@ def terminal(rows: pd.DataFrame, by: str, replay: bool, most: int | None, shares
     """One policy's part of the table, for people.
 
     ``replay``: the one run is all there is (a log), so its p99 is a fact, not an estimate. ``most``: show
-    that many, those with the most tokens. ``shares``: every policy has them.
+    that many, those with the most tokens. Counts are per run here. ``shares``: every policy has them.
     """
     runs = int(rows["runs"].iloc[0])
     shown = rows
@@ -97,7 +97,7 @@ def terminal(rows: pd.DataFrame, by: str, replay: bool, most: int | None, shares
     for column in (*counts, *columns):
         made.add_column(_heading(column), justify="right", no_wrap=column not in counts)
     for _, row in shown.iterrows():
-        cells = [f"{int(row[count]):,}" for count in counts]
+        cells = [_count(row[count] / runs) for count in counts]
         made.add_row(Text(str(row[by])), *cells, *(_cell(row, column, runs, replay) for column in columns))
     if len(shown) < len(rows):
         made.caption = f"and {len(rows) - len(shown)} more with fewer tokens (--all shows them)"
@@ -108,7 +108,9 @@ def note(rows: Iterable[int], replay: bool) -> str:
     """How sure the numbers are, in a sentence."""
     runs = max(rows, default=1)
     if runs > 1:
-        return f"times in s; mean of {runs} runs, ± half of its 95 % interval"
+        return (
+            f"times in s; counts, tokens and times per run: mean of {runs} runs, ± half of its 95 % interval"
+        )
     if replay:
         return "times in s; every run would be this one: its percentiles are facts, without an interval"
     few = f"below {metrics.enough()} finished requests a p99 says nothing"
@@ -125,6 +127,10 @@ def number(value: float) -> str:
     if size >= 10:
         return f"{value:.1f}"
     return f"{value:.2f}" if size >= 0.1 or value == 0 else f"{value:.3f}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def _cell(row: pd.Series, column: str, runs: int, replay: bool) -> str:
