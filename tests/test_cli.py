@@ -19,7 +19,7 @@ from fairq.cli import app
 from fairq.commands import _catalog as catalog
 from fairq.data import data_path
 from fairq.lab import Lab
-from fairq.scenario import Scenario
+from fairq.scenario import Scenario, ScenarioError
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
 LOG = str(data_path("logs/synthetic_27_tenants.csv"))
@@ -237,6 +237,9 @@ def test_a_bad_scenario_is_one_line_with_file_field_and_value(tmp_path: Path) ->
         (["noisy_burst", "--by", "key"], "--by must be tenant or group, got 'key'"),
         (["noisy_burst", "--format", "gif"], "--format must be one of png, svg, pdf, got 'gif'"),
         (["noisy_burst", "--load", "0"], "load: must be > 0, got 0"),
+        (["noisy_burst", "--burst", "inf"], "burst: must be finite, got inf"),
+        (["noisy_burst", "--load", "nan"], "load: must be > 0, got nan"),
+        (["published_burst", "--load", "inf"], "load: must be finite, got inf"),
         (["noisy_burst", "--seed", "-1"], "seed: must be >= 0, got -1"),
         (["noisy_burst", "--set", "engine.slots"], "--set must be PATH=VALUE, got 'engine.slots'"),
         (["noisy_burst", "--set", "engine.slots=0"], "engine.slots: must be >= 1, got 0"),
@@ -485,3 +488,44 @@ def test_a_log_with_a_tenant_called_others_is_drawn(tmp_path: Path) -> None:
     rows = table[table["policy"] == "FIFO"].set_index("tenant")["n"]
     assert rows["others"] == 2
     assert rows["all others"] == 62 - 2 * 7
+
+
+def test_the_counts_of_the_table_are_per_run_like_its_tokens() -> None:
+    arguments = ("run", "noisy_burst", "--by", "group", "--policy", "fair")
+    document = json.loads(fairq(*arguments, "--replications", "3", "--json"))["policies"]["fair"]["group"]
+    text = fairq(*arguments, "--replications", "3")
+    assert "counts, tokens and times per run" in text
+    cells = [line.replace("│", " ").split() for line in text.splitlines() if line.startswith("│")]
+    for group, n, *_ in cells:
+        assert float(n.replace(",", "")) == pytest.approx(document[group]["n"] / 3, abs=0.051)
+
+
+def test_a_name_with_a_control_character_is_refused_where_it_stands(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("arrival,tenant,prompt_tokens,output_tokens\n0,a,1,1\n1,b\x01c,1,1\n")
+    said = one_line("run", log)
+    assert f"{log}:3: tenant must be a name without control characters, got 'b\\x01c'" in said
+    scenario = Scenario.load("noisy_burst").data()
+    scenario["tenants"]["b\x01c"] = scenario["tenants"].pop("chat")
+    with pytest.raises(ScenarioError, match="must be a name without control characters"):
+        Scenario.from_data(scenario, "here", tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    def never(*_: Any) -> None:
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr("fairq.commands.run.simulate_all", never)
+    assert "cannot be written" in one_line("run", "noisy_burst", "--out", tmp_path / "file" / "d")
+
+
+def test_the_header_of_a_log_is_read_as_people_write_it(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("arrival, tenant , prompt_tokens,tokens_out_\n0,a,1,1\n")
+    assert "output_tokens: which column? It has: arrival, tenant, prompt_tokens" in one_line("run", log)
+    log.write_text("arrival, tenant , prompt_tokens, output_tokens\n0,a,1,1\n")
+    assert Scenario.from_log(log).workload().group_of == {"a": "a"}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -100,6 +101,8 @@ def run(
         raise InputError(
             f"--replications must be 1 where nothing is random (such as a log), got {replications}"
         )
+    if out is not None:
+        _check_folder(out)
     results = simulate_all(scenario, replications or (10 if scenario.random else 1))
     _show(results, scenario, by, as_json, None if all_rows else MOST)
     if out is not None:
@@ -261,6 +264,16 @@ def _document(
 def _plain(value: Any) -> Any:
     # JSON has no NaN.
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _check_folder(folder: Path) -> None:
+    """Before anything runs: can files be written there? Raises InputError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from None
 
 
 def _write(results: Results, scenario: Scenario, by: str, folder: Path, formats: list[str]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -307,8 +308,9 @@ class Scenario:
 
     def _scaled(self, load: float, burst: float) -> Scenario:
         for field, factor in (("load", load), ("burst", burst)):
-            if isinstance(factor, bool) or not factor > 0:
-                raise ScenarioError(self.source, [f"{field}: must be > 0, got {factor!r}"])
+            if isinstance(factor, bool) or not 0 < factor < math.inf:
+                wanted = "finite" if factor == math.inf else "> 0"
+                raise ScenarioError(self.source, [f"{field}: must be {wanted}, got {factor!r}"])
         data = self.data()
         for group, tenant in self.tenants.items():
             data["tenants"][group]["arrivals"] = tenant.arrivals.scaled(load, burst)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, PlainValidator, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
 from fairq.files import InputError
+from fairq.workload.check import CONTROL
 
 
 class ScenarioError(InputError):
@@ -126,7 +127,13 @@ def at_least(least: float) -> PlainValidator:
     return _number(least=least)
 
 
-Name = Annotated[str, StringConstraints(min_length=1, strict=True)]
+def _printable(name: str) -> str:
+    if CONTROL.search(name):
+        raise PydanticCustomError("name", "must be a name without control characters")
+    return name
+
+
+Name = Annotated[str, StringConstraints(min_length=1, strict=True), AfterValidator(_printable)]
 
 
 def validated(kind: type[Spec], data: Any, source: str) -> Any:

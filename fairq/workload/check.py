@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 from typing import Any
+
+CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+"""What no name may hold: no font can draw it, or no file can hold it. Tabs and line breaks are spaces."""
 
 
 def number(field: str, value: Any, *, above: float | None = None, least: float | None = None) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairq.workload.check import CONTROL
+
 TIME_UNITS: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 """Seconds per unit of a numeric time column; ``iso`` is the other choice."""
 
@@ -53,7 +55,9 @@ def names(cells: Sequence[Any]) -> Values:
     texts = np.empty(len(found), dtype=object)
     texts[:] = [_text(each) for each in found]
     empty = np.array([not text.strip() for text in texts], dtype=bool)
-    return Values(texts[codes], empty[codes], "a name")
+    control = np.array([CONTROL.search(text) is not None for text in texts], dtype=bool)
+    should = "a name without control characters" if control.any() else "a name"
+    return Values(texts[codes], (empty | control)[codes], should)
 
 
 class Times:

@@ -217,6 +217,12 @@ _ALL = (
 FORMS: Mapping[str, Form] = {form.name: form for form in _ALL}
 
 
+def known_as(field_name: str, header: Iterable[str]) -> bool:
+    """Whether a column of the header has a name that some form knows for that field."""
+    there = set(header)
+    return any(there.intersection(getattr(form, field_name)) for form in FORMS.values())
+
+
 def find_form(header: Iterable[str], shape: str, source: str, named: str | None = None) -> Form | None:
     """The form named, or the first whose columns are in the header; None when there is none.
 

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairq.workload.check import number, whole
-from fairq.workload.readers.cells import TIME_UNITS, Times, maybe_numbers, names, numbers, tokens
-from fairq.workload.readers.forms import Columns, Form, find_form
+from fairq.workload.readers.cells import TIME_UNITS, Times, Values, maybe_numbers, names, numbers, tokens
+from fairq.workload.readers.forms import Columns, Form, find_form, known_as
 from fairq.workload.readers.tables import Chunk, Table, open_table, place
 from fairq.workload.seeds import stream
 from fairq.workload.trace import Trace, TraceError
@@ -176,7 +176,8 @@ def _columns(
     if form is None:
         if missing:
             there = ", ".join(table.header[:20]) or "nothing"
-            raise TraceError(f"{source}: {missing[0]}: which column? It has: {there}")
+            lacking = next((name for name in missing if not known_as(name, table.header)), missing[0])
+            raise TraceError(f"{source}: {lacking}: which column? It has: {there}")
         return None, Columns(**chosen)
     columns = form.columns(table.header)
     assert columns is not None
@@ -262,10 +263,10 @@ class _Reader:
             keep &= ~self._refused(found.bad & keep, chunk, column, found.should, cells)
             values[field_name] = found.values
         if columns.tenant:
-            values["tenant"], nameless = _first_name(chunk, columns.tenant)
+            values["tenant"], nameless, should = _first_name(chunk, columns.tenant)
             column = "/".join(columns.tenant)
             cells = chunk.columns[columns.tenant[0]]
-            keep &= ~self._refused(nameless & keep, chunk, column, "a name", cells)
+            keep &= ~self._refused(nameless & keep, chunk, column, should, cells)
             if "key" in values:
                 blank = np.array([not each.strip() for each in values["key"]], dtype=bool)
                 values["key"] = np.where(blank, values["tenant"], values["key"])
@@ -335,7 +336,7 @@ def _shown(cell: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _first_name(chunk: Chunk, columns: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _first_name(chunk: Chunk, columns: tuple[str, ...]) -> Values:
     found = names(chunk.columns[columns[0]])
     values, nameless = found.values, found.bad
     for column in columns[1:]:
@@ -344,7 +345,7 @@ def _first_name(chunk: Chunk, columns: tuple[str, ...]) -> tuple[NDArray[Any], N
         other = names(chunk.columns[column])
         values = np.where(nameless, other.values, values)
         nameless = nameless & other.bad
-    return values, nameless
+    return Values(values, nameless, found.should)
 
 
 # -- rows → a log -------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def _csv(path: Path) -> Table:
         rows, reason = _some(csv.reader(file, strict=True), 1)
     if reason:
         raise TraceError(f"{path}:1: cannot be read as CSV: {reason}")
-    header = rows[0] if rows else []
+    header = [name.strip() for name in rows[0]] if rows else []
     return Table(header, lambda wanted: _csv_chunks(path, header, wanted))
 
 
