@@ -30,7 +30,7 @@ from fairq.lab.session import CONFIDENT, QUICK, Session
 from fairq.lab.setting import FAILS
 from fairq.lab.settings import ASKS, NEXT, SERVES, WEIGHTS
 from fairq.lab.tables import rows_html, table_html
-from fairq.plots import Chart
+from fairq.plots import Chart, number
 from fairq.plots.quick import quick_png
 from fairq.result import Result
 from fairq.saturation import Verdict
@@ -310,6 +310,7 @@ class Lab:
         self._left = widgets.VBox(
             [], layout=widgets.Layout(width="312px", flex="0 0 auto", margin="0 12px 0 0")
         )
+        self._shown_time = widgets.HTML("", tooltip="", layout=widgets.Layout(align_self="center"))
         self._shape = widgets.Box([], layout=widgets.Layout(flex_flow="row wrap"))
         exports = widgets.Box(
             [
@@ -465,6 +466,8 @@ class Lab:
         if spec.failing and "outage_s" in self._made and self._visible("unhealthy"):
             rows.append(self._unhealthy)
             self._unhealthy.description = HEALTHY if self._made["outage_s"].value else UNHEALTHY
+        if "time_to" in spec.controls:
+            rows.append(self._shown_time)
         if list(self._shape.children) != rows:
             self._shape.children = rows
         for setting in self._session.settings:
@@ -603,6 +606,10 @@ class Lab:
         measured = " ".join(f'data-{name}-ms="{1000 * seconds:.1f}"' for name, seconds in spent.items())
         alt = html.escape(chart.alt, quote=True)
         self._picture.value = f'<img alt="{alt}" {measured} src="data:image/png;base64,{picture}">'
+        if "time_to" in self._spec.controls:
+            low, high = chart.axes[0].get_xlim()
+            automatic = "" if choices["time_to"] > choices["time_from"] else " (automatic)"
+            self._shown_time.value = f"shown: {number(low)} to {number(high)} s{automatic}"
         self._numbers.value = self._numbers_html(view, choices)
         self._report.value = self._report_html(plan, choices["under"])
         if self._listing_open:

@@ -18,6 +18,7 @@ from fairq.lab.charts import charts_for
 from fairq.lab.export import LabFileError, links_html, project_root, slug, target
 from fairq.lab.runs import Runs, plan
 from fairq.lab.settings import settings_of
+from fairq.plots import number
 from fairq.scenario import Scenario, ScenarioError
 from fairq.sim import replicate, simulate
 
@@ -393,7 +394,15 @@ def test_differences_are_taken_run_by_run(lab: Lab) -> None:
 
 
 def test_the_time_window_reaches_the_chart(lab: Lab) -> None:
+    for chart in ("queue", "slots"):
+        lab.set(chart=chart)
+        low, high = lab.chart.axes[0].get_xlim()
+        assert low == 0
+        assert high > 0
+        assert lab._shown_time.value == f"shown: 0 to {number(high)} s (automatic)"
     lab.set(chart="slots", time_from=10, time_to=30)
+    assert lab.chart.axes[0].get_xlim() == (10, 30)
+    assert lab._shown_time.value == "shown: 10.0 to 30.0 s"
     assert lab.chart.axes[0].get_xlim() == (10, 30)
 
 
