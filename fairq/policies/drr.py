@@ -28,7 +28,7 @@ from typing import Any
 
 from fairq.policies.base import Eligible, check_number, show
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Entry, Gate, Member, TenantLines
+from fairq.policies.lines import Cover, Entry, Gate, Member, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
@@ -57,8 +57,8 @@ class _Tenant(TenantLines):
         "after",
         "ahead",
         "back",
-        "begun",
         "before",
+        "begun",
         "deficit",
         "drr",
         "gain",
@@ -130,7 +130,7 @@ class DRR(Fair[_Tenant]):
         # ``_cut``, the tenant whose turn is on or next (None: the ring's end): who joins, joins there.
         self._frontier: Rank = (0, 0, RING)
         self._queued = 0
-        self._most: dict[Any, int] = {}
+        self._most: dict[Cover, int] = {}  # the late visits begun under each set of group caps, at most
         self._turn: _Tenant | None = None  # the last one served
         self._cut: _Tenant | None = None
         self._lone: Entry | None = None  # all that waits, and not yet in the ring
@@ -308,12 +308,12 @@ class DRR(Fair[_Tenant]):
         if not state.open or state.deficit < cost:
             self._begin_visit(state, cost)
         state.deficit -= cost
-        if state.owed or state.ahead <= self._passed(state):
+        owes = state.owed or state.ahead <= self._passed(state)
+        if owes and (state.turn[2] == RING or state.begun >= self._most.get(_cover(state), 0)):
             # Should the visit end here, the next owed one queues behind all that queue now; but it keeps its
             # place when others under the same caps have begun more, its own cap having slowed it down.
-            if state.turn[2] == RING or state.begun >= self._most.get(_cover(state), 0):
-                self._queued += 1
-                state.back = (*self._frontier[:2], self._queued)
+            self._queued += 1
+            state.back = (*self._frontier[:2], self._queued)
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         if state.open:
@@ -491,5 +491,6 @@ class DRR(Fair[_Tenant]):
         )
 
 
-def _cover(state: _Tenant) -> Any:
+def _cover(state: _Tenant) -> Cover:
+    """The group caps over a tenant of one key."""
     return () if state.line is None else state.line.cover
