@@ -10,7 +10,7 @@ from fairq.plots.style import Chart, number, plain, styled, tenant_styles
 
 
 @styled
-def router_bars(rows: Sequence[Mapping[str, Any]], *, note: str = "") -> Chart:
+def router_bars(rows: Sequence[Mapping[str, Any]], *, note: str = "", runs: int = 1) -> Chart:
     """A bar per router under each of four headings.
 
     Parameters
@@ -18,6 +18,7 @@ def router_bars(rows: Sequence[Mapping[str, Any]], *, note: str = "") -> Chart:
     rows : one per router: ``router, hit_rate, ttft_p50, ttft_p99`` (s), ``imbalance``
         (requests of the busiest replica over the mean), ``ttft_mean, prefill_per_request, served``.
     note : what was simulated, put at the end of the subtitle.
+    runs : how many runs each row is the mean of.
 
     Raises
     ------
@@ -51,7 +52,8 @@ def router_bars(rows: Sequence[Mapping[str, Any]], *, note: str = "") -> Chart:
         f"{_capital(plain(fastest['router']))} answers first: {number(fastest['ttft_mean'])} s on average,"
         f" {100 * fastest['hit_rate']:.0f} % of prompt tokens found"
     )
-    subtitle = f"The same requests under every router; one run each.{' ' + note if note else ''}"
+    how = "one run each" if runs == 1 else f"means of {runs} runs"
+    subtitle = f"The same requests under every router; {how}.{' ' + note if note else ''}"
     chart = bar_grid(names, ["requests"], panels, one, title=title, subtitle=subtitle, legend=False)
     chart.alt = (
         f"Routers compared. Fastest to the first token: {fastest['router']}, mean"
