@@ -512,3 +512,10 @@ def test_a_tenant_called_others_is_not_counted_with_the_rest() -> None:
         words = [t.get_text() for t in chart.texts]
         assert words.count("others") == 1
         assert words.count(rest) == 1
+
+
+def test_the_charts_know_how_many_are_enough():
+    from fairq.metrics import enough
+    from fairq.plots.bars import ENOUGH
+
+    assert enough() == ENOUGH

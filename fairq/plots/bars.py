@@ -11,7 +11,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
 
-from fairq.metrics import enough
 from fairq.plots.style import (
     INK,
     PAD,
@@ -44,6 +43,9 @@ ROW_IN = 0.185
 GAP_IN = 0.13
 BAR = 0.74
 """Height of a bar as a part of its row."""
+
+ENOUGH = 368
+"""As ``fairq.metrics.enough()``; charts are given tables and import no statistics."""
 
 
 @styled
@@ -256,7 +258,7 @@ def statistics_words(table: pd.DataFrame, measure: str) -> str:
     runs = int(table["runs"].max())
     if runs == 1:
         few = (table[f"{measure}_p99"].isna() & (table["n"] > 0)).any()
-        why = f"; too few: below {enough()} finished requests it says nothing about p99" if few else ""
+        why = f"; too few: below {ENOUGH} finished requests it says nothing about p99" if few else ""
         return f"Hatched: one run, so no interval{why}."
     return f"Mean of {runs} runs; whiskers: 95 % confidence interval over the runs."
 
