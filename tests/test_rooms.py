@@ -58,7 +58,7 @@ RULES = {
     "demo": {"fairq", "fairq.request"},
     "memory": set(),
 }
-COMMANDS = {"fairq.cli", "fairq.commands", "fairq.demo", "fairq.bench", "fairq.lab"}
+COMMANDS = {"fairq.cli", "fairq.commands", "fairq.demo", "fairq.bench", "fairq.check", "fairq.lab"}
 """What nothing else may import."""
 
 
