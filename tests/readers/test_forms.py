@@ -178,7 +178,7 @@ def test_a_gateway_log_in_csv_with_its_own_words(tmp_path: Path) -> None:
     text = "ts,who,tok_in,tok_out\n1715342400000,a,1,2\n1715342401500,b,3,4\n"
     path = written(tmp_path, "own.csv", text)
     with pytest.raises(
-        TraceError, match=r"own.csv: arrival: which column\? It has: ts, who, tok_in, tok_out"
+        TraceError, match=r"own.csv: prompt_tokens: which column\? It has: ts, who, tok_in, tok_out"
     ):
         read_log(path)
     log = read_log(path, arrival="ts", prompt_tokens="tok_in", output_tokens="tok_out", tenant="who")
