@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from fairq import DRR, Request, bench
+from fairq.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,6 +42,24 @@ INLINE = {
     'pip install ".[lab]"',
     "conda env create -f environment.yml",
     "pip install",
+}
+
+# Named by the question they answer; what each does is held by its own tests.
+BY_QUESTION = {
+    "fairq capacity --profile rtx4090-llama-3.1-8b",
+    "fairq saturation FILE",
+    "fairq watch URL",
+    'fairq tune my_log.csv --target "chat p99 ttft < 2 s"',
+    "fairq eta STATE.json",
+    "fairq partitions",
+    "fairq memory",
+    "fairq routers",
+    "fairq replay RUN.jsonl",
+    "fairq calibrate",
+    "fairq serve-metrics noisy_burst",
+    "fairq log show FILE",
+    "fairq log convert --hash-keys",
+    "fairq prove",
 }
 
 
@@ -176,7 +196,18 @@ def test_every_shell_command_is_known() -> None:
     spans = {
         span for span in re.findall(r"`([^`\n]+)`", prose) if re.match(r"(uv run|fairq |pip |conda )", span)
     }
-    assert spans == INLINE
+    assert spans == INLINE | BY_QUESTION
+
+
+@pytest.mark.parametrize("line", sorted(BY_QUESTION))
+def test_a_command_by_question_exists_with_its_options(line: str) -> None:
+    words = shlex.split(line)[1:]
+    names = words[:2] if words[0] == "log" else words[:1]
+    shown = CliRunner().invoke(app, [*names, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.output
+    for word in words:
+        if word.startswith("--"):
+            assert word in shown.output, f"{line}: {word}"
 
 
 def test_the_commands_named_in_passing(tmp_path: Path) -> None:
