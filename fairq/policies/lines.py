@@ -372,10 +372,6 @@ class Line(Member):
         self._waiting = waiting
         self.ghosts = 0
 
-    @property
-    def head(self) -> Entry | None:
-        return self.queue[0] if self.queue else None
-
     def push(self, entry: Entry) -> None:
         queue = self.queue
         if not queue or queue[-1] < entry:
