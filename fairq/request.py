@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from decimal import Decimal
 from math import isfinite
+from numbers import Integral, Rational, Real
 from typing import Any, TypeAlias
 
 Number: TypeAlias = Any
-"""An int, a float or a ``fractions.Fraction``: kept as given, so integer times stay exact."""
+"""An int, a float or a ``fractions.Fraction``: kept as given, so integer times stay exact.
+
+A scalar of numpy's becomes the Python number it equals, as its own sums may overflow. A ``Decimal`` cannot
+be added to a float: it may be a time, if all times of a run are such or ints, and is refused elsewhere.
+"""
+
+_PLAIN = frozenset({int, float})
+_MOST = sys.float_info.max
 
 
 class Request:
@@ -78,23 +88,39 @@ class Request:
         put(self, "output_tokens", output_tokens)
         put(self, "conversation", conversation)
         put(self, "id", id)
-        self._check()
+        # One look at what is usual, with no call per field: a queue is given millions of these.
+        if not (
+            isinstance(tenant, str)
+            and tenant
+            and (key is None or (isinstance(key, str) and key))
+            and type(cost) in _PLAIN
+            and 0 < cost <= _MOST
+            and type(priority) in _PLAIN
+            and -_MOST <= priority <= _MOST
+            and (arrival is None or (type(arrival) in _PLAIN and -_MOST <= arrival <= _MOST))
+            and (service is None or (type(service) in _PLAIN and 0 <= service <= _MOST))
+            and (prompt_tokens is None or (type(prompt_tokens) in _PLAIN and 0 <= prompt_tokens <= _MOST))
+            and (output_tokens is None or (type(output_tokens) in _PLAIN and 0 <= output_tokens <= _MOST))
+        ):
+            self._check()
 
     def _check(self) -> None:
         for field in ("tenant", "key"):
             value = getattr(self, field)
             if not isinstance(value, str) or not value:
                 raise ValueError(f"{field} must be a non-empty string, got {value!r} in {self!r}")
-        if not _finite(self.cost) or self.cost <= 0:
-            raise ValueError(f"cost must be a finite number > 0, got {self.cost!r} in {self!r}")
-        if not _finite(self.priority):
-            raise ValueError(f"priority must be a finite number, got {self.priority!r} in {self!r}")
-        if self.arrival is not None and not _finite(self.arrival):
-            raise ValueError(f"arrival must be a finite number, got {self.arrival!r} in {self!r}")
-        for field in ("service", "prompt_tokens", "output_tokens"):
+        for field, wanted in _NUMBERS.items():
             value = getattr(self, field)
-            if value is not None and (not _finite(value) or value < 0):
-                raise ValueError(f"{field} must be a finite number >= 0, got {value!r} in {self!r}")
+            if value is None and field not in ("cost", "priority"):
+                continue
+            number = as_time(value) if field in ("arrival", "service") else as_number(value)
+            if (
+                number is None
+                or (wanted.endswith("> 0") and number <= 0)
+                or (wanted.endswith(">= 0") and number < 0)
+            ):
+                raise ValueError(f"{field} must be {wanted}, got {value!r} in {self!r}")
+            object.__setattr__(self, field, number)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Request is immutable: cannot set {name!r} of {self!r}")
@@ -130,8 +156,33 @@ def _rebuild(fields: tuple[tuple[str, Any], ...]) -> Request:
     return Request(values.pop("tenant"), values.pop("cost"), **values)
 
 
-def _finite(value: Any) -> bool:
+_NUMBERS = {
+    "cost": "a finite number > 0",
+    "priority": "a finite number",
+    "arrival": "a finite number",
+    "service": "a finite number >= 0",
+    "prompt_tokens": "a finite number >= 0",
+    "output_tokens": "a finite number >= 0",
+}
+
+
+def as_number(value: Any) -> Number | None:
+    """A finite number as an int, a float or a fraction; ``None`` for anything else."""
+    if type(value) not in _PLAIN:
+        if not isinstance(value, Real) or isinstance(value, bool):
+            return None
+        if isinstance(value, Integral):
+            value = int(value)
+        elif not isinstance(value, Rational):
+            value = float(value)
     try:
-        return not isinstance(value, bool) and isfinite(value)
-    except (TypeError, OverflowError):
-        return False
+        return value if isfinite(value) else None
+    except OverflowError:  # an int that no float can stand for
+        return None
+
+
+def as_time(value: Any) -> Number | None:
+    """As ``as_number``; finite ``Decimal`` values stay what they are."""
+    if isinstance(value, Decimal):
+        return value if value.is_finite() else None
+    return as_number(value)

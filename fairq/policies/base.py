@@ -28,11 +28,10 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from math import isfinite
 from typing import Any
 
 from fairq.policies.lines import Cover, CoverOf, Entry, Gate, gate_of
-from fairq.request import Number, Request
+from fairq.request import Number, Request, as_number
 
 Eligible = Callable[[str], bool]
 
@@ -210,7 +209,7 @@ class Queue(Policy):
 
     def charge(self, request: Request, cost: Number) -> None:
         charged = self._charged(request, "charge")
-        _check_cost(cost, request)
+        cost = _cost(cost, request)
         if cost > charged:
             self._running[request] = cost
             self._true_up(request, cost - charged)
@@ -221,7 +220,7 @@ class Queue(Policy):
                 self._charged(request, "done")
             return
         charged = self._charged(request, "done")
-        _check_cost(cost, request)
+        cost = _cost(cost, request)
         del self._running[request]
         if cost != charged:
             self._true_up(request, cost - charged)
@@ -286,17 +285,14 @@ def show(value: Any) -> str:
 
 
 def check_number(field: str, value: Any, *, least: Number = 0, above: bool = False) -> Any:
-    """A finite number >= least (or > least); otherwise a ``ValueError`` that names the field."""
-    sign = ">" if above else ">="
-    try:
-        good = (
-            not isinstance(value, bool) and isfinite(value) and (value > least if above else value >= least)
-        )
-    except (TypeError, OverflowError):
-        good = False
-    if not good:
+    """A finite number >= least (or > least), as ``as_number`` gives it; otherwise a ``ValueError`` that
+    names the field.
+    """
+    number = as_number(value)
+    if number is None or not (number > least if above else number >= least):
+        sign = ">" if above else ">="
         raise ValueError(f"{field} must be a finite number {sign} {least}, got {value!r}")
-    return value
+    return number
 
 
 def check_weights(weights: Mapping[str, Number] | None) -> dict[str, Number]:
@@ -304,9 +300,9 @@ def check_weights(weights: Mapping[str, Number] | None) -> dict[str, Number]:
     return {t: check_number(f"weight of {t!r}", w, above=True) for t, w in (weights or {}).items()}
 
 
-def _check_cost(cost: Any, request: Request) -> None:
+def _cost(cost: Any, request: Request) -> Number:
     try:
-        check_number("cost", cost)
+        return check_number("cost", cost)
     except ValueError as error:
         raise ValueError(f"{error} for {request!r}") from None
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import isfinite
 from typing import Any, Protocol, TypeAlias
 
-from fairq.request import Number, Request
+from fairq.request import Number, Request, as_time
 
 Patience: TypeAlias = Callable[[Request], Number | None] | Mapping[str, Number] | Number
 LineLimit: TypeAlias = Mapping[str, int] | int
@@ -124,7 +123,5 @@ def _limits(limit: LineLimit | None) -> Callable[[str], int | None]:
 
 
 def _at_least_0(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and isfinite(value) and value >= 0
-    except TypeError:
-        return False
+    number = as_time(value)
+    return number is not None and number >= 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, cast
 
 from fairq.policies.base import Policy
-from fairq.request import Number, Request
+from fairq.request import Number, Request, as_time
 from fairq.result import Result, from_rows
 from fairq.sim.clients import Clients, ClosedLoopSource, LineLimit, Patience
 from fairq.sim.clock import Clock
@@ -153,9 +153,24 @@ def _in_order(requests: list[Request]) -> list[Request]:
     if None in arrivals:
         request = requests[arrivals.index(None)]
         raise ValueError(f"a simulated request needs an arrival (seconds), got None in {request!r}")
+    kinds = set(map(type, arrivals)).union(type(request.service) for request in requests)
+    if Decimal in kinds and not kinds <= {Decimal, int}:
+        _refuse_mixed_times(requests)
     if arrivals == sorted(arrivals):
         return requests
     return sorted(requests, key=attrgetter("arrival"))
+
+
+def _refuse_mixed_times(requests: list[Request]) -> None:
+    """Decimals cannot be added to floats, nor to the seconds an engine derives from tokens."""
+    for request in requests:
+        for field in ("arrival", "service"):
+            value = getattr(request, field)
+            if not isinstance(value, (Decimal, int)):
+                raise ValueError(
+                    "where some times are Decimals, every arrival and service must be a Decimal or an int:"
+                    f" {field} is {value!r} in {request!r}"
+                )
 
 
 def _checked(loops: Sequence[ClosedLoopSource], engine: Engine) -> Sequence[ClosedLoopSource]:
@@ -169,11 +184,8 @@ def _checked(loops: Sequence[ClosedLoopSource], engine: Engine) -> Sequence[Clos
 def _check_time(field: str, value: Any) -> None:
     if value is None and field == "until":
         return
-    try:
-        good = not isinstance(value, bool) and isfinite(value) and value >= 0
-    except TypeError:
-        good = False
-    if not good:
+    number = as_time(value)
+    if number is None or number < 0:
         raise ValueError(f"{field} must be a finite number of seconds >= 0, got {value!r}")
 
 

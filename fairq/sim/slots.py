@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import heappush
-from math import isfinite
 from typing import Any, ClassVar
 
-from fairq.request import Number, Request
+from fairq.request import Number, Request, as_number
 from fairq.sim.clock import FINISH, Clock
 from fairq.sim.engine import Finished, Job, Progress
 
@@ -98,9 +97,6 @@ class SlotEngine:
 
 
 def _check(field: str, value: Any, *, zero_allowed: bool = False) -> None:
-    try:
-        good = not isinstance(value, bool) and isfinite(value) and (value >= 0 if zero_allowed else value > 0)
-    except TypeError:
-        good = False
-    if not good:
+    number = as_number(value)
+    if number is None or not (number >= 0 if zero_allowed else number > 0):
         raise ValueError(f"{field} must be a finite number {'>=' if zero_allowed else '>'} 0, got {value!r}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from math import isfinite
 from typing import Any
+
+from fairq.request import as_number
 
 CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 """What no name may hold: no font can draw it, or no file can hold it. Tabs and line breaks are spaces."""
@@ -17,12 +18,12 @@ def number(field: str, value: Any, *, above: float | None = None, least: float |
         wanted += f" > {above:g}"
     if least is not None:
         wanted += f" >= {least:g}"
-    try:
-        good = not isinstance(value, bool) and isfinite(value)
-        good = good and (above is None or value > above) and (least is None or value >= least)
-    except (TypeError, OverflowError):
-        good = False
-    if not good:
+    given = as_number(value)
+    if (
+        given is None
+        or (above is not None and not given > above)
+        or (least is not None and not given >= least)
+    ):
         raise ValueError(f"{field} must be {wanted}, got {value!r}")
 
 

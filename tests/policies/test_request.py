@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from fairq import Request
+from fairq import DRR, FIFO, Request
 
 NAN, INF = float("nan"), float("inf")
 
@@ -16,11 +18,12 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *[("cost", v) for v in (0, -1, 0.0, NAN, INF, "5", None, True, 1j)],
-        *[("priority", v) for v in (NAN, INF, "0", None)],
-        *[("arrival", v) for v in (NAN, INF, -INF, "now", True)],
-        *[("service", v) for v in (-1, -0.5, NAN, INF, "1")],
-        *[("prompt_tokens", v) for v in (-1, NAN, INF)],
+        *[("cost", v) for v in (0, -1, 0.0, NAN, INF, "5", None, True, 1j, Decimal("1.5"), 10**400)],
+        *[("cost", v) for v in (np.float32("nan"), np.int64(0), np.array(3.0), np.bool_(True))],
+        *[("priority", v) for v in (NAN, INF, "0", None, Decimal(1))],
+        *[("arrival", v) for v in (NAN, INF, -INF, "now", True, Decimal("sNaN"))],
+        *[("service", v) for v in (-1, -0.5, NAN, INF, "1", Decimal(-3))],
+        *[("prompt_tokens", v) for v in (-1, NAN, INF, Decimal(3))],
         *[("output_tokens", v) for v in (-1, NAN, INF)],
         *[("tenant", v) for v in ("", None, 7)],
         *[("key", v) for v in ("", 7)],
@@ -43,6 +46,7 @@ def test_bad_values_name_field_value_and_request(field, value):
         {"cost": Fraction(1, 3)},
         {"cost": 10**30},
         {"cost": 1, "service": 0},
+        {"cost": 1, "service": Decimal("0.1"), "arrival": Decimal("0.2")},
         {"cost": 1, "arrival": -5},
         {"cost": 1, "priority": -2.5},
         {"cost": 1, "prompt_tokens": 0, "output_tokens": 0},
@@ -52,6 +56,39 @@ def test_good_values_are_kept_as_given(fields):
     request = Request("acme", **fields)
     for field, value in fields.items():
         assert getattr(request, field) is value
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [(np.float32(0.1), float), (np.float64(2.5), float), (np.uint8(200), int), (np.int64(7), int)],
+)
+def test_a_scalar_of_numpys_becomes_the_number_it_equals(given, kind):
+    request = Request("acme", given, arrival=given, priority=given, service=given, output_tokens=given)
+    for field in ("cost", "arrival", "priority", "service", "output_tokens"):
+        assert getattr(request, field) == given
+        assert type(getattr(request, field)) is kind
+
+
+def test_small_integers_of_numpys_do_not_overflow_in_the_accounts():
+    # As 8-bit numbers, two estimates of 200 tokens would sum to 144.
+    queue = DRR(quantum=1)
+    for n in range(3):
+        queue.put(Request("acme", np.uint8(200), id=n))
+    request = queue.get()
+    queue.charge(request, np.uint8(250))
+    queue.done(request, np.uint8(100))
+    assert queue.snapshot()["accounts"]["acme"]["deficit"] == 100
+
+
+@pytest.mark.parametrize("verb", ["charge", "done"])
+def test_a_true_cost_that_no_account_can_hold_is_refused(verb):
+    queue = FIFO()
+    request = Request("acme", 1.5, id="r-17")
+    queue.put(request)
+    queue.get()
+    with pytest.raises(ValueError, match=r"cost must be a finite number >= 0, got Decimal\('2'\) for .*r-17"):
+        getattr(queue, verb)(request, Decimal(2))
+    queue.done(request)
 
 
 def test_the_key_is_the_tenant_unless_given():

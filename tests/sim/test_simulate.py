@@ -28,6 +28,20 @@ def test_times_keep_their_kind(third, kind):
     assert all(isinstance(value, kind) or kind in (int, float) for value in finish)
 
 
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"arrival": 0.5, "service": 1}, "arrival is 0.5"),
+        ({"arrival": 1, "service": 0.25}, "service is 0.25"),
+        ({"arrival": 1, "service": None, "prompt_tokens": 5, "output_tokens": 5}, "service is None"),
+    ],
+)
+def test_decimal_times_among_others_are_refused(fields, names):
+    requests = [ask(Decimal("0.1"), Decimal("0.2")), Request("a", 1, id="odd", **fields)]
+    with pytest.raises(ValueError, match=rf"{names} in Request\('a', 1, id='odd'"):
+        simulate(requests, FIFO(), SlotEngine(1))
+
+
 def test_a_start_at_an_arrival_is_that_arrival_to_the_last_bit():
     # 0.1 + (0.3 - 0.1) is not 0.3: a clock that waits for a difference of times misses.
     rows = simulate([ask(0.1, 0.05), ask(0.3, 0.05)], FIFO(), SlotEngine(1)).requests
