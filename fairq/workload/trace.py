@@ -26,9 +26,9 @@ class TraceError(ValueError):
 class Trace:
     """Requests that were really made. Replayed as they were: seed and replication change nothing.
 
-    ``arrivals`` in seconds since the first one, shape (n,), in order (rows of one instant keep the file's
-    order); ``prompt_tokens``, ``output_tokens``, ``priorities`` of that shape, ``tenants`` and ``keys`` as
-    long. A row costs prompt + output tokens.
+    ``arrivals`` in seconds since the first one (of fairq's own run: since it began), shape (n,), in order
+    (rows of one instant keep the file's order); ``prompt_tokens``, ``output_tokens``, ``priorities`` of that
+    shape, ``tenants`` and ``keys`` as long. A row costs prompt + output tokens.
     """
 
     source: str

@@ -1,6 +1,7 @@
 """Logs as they lie about: each known form by hand, the public ones whole, what was lost and why."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from fairq.cli import app
 from fairq.scenario import Scenario
+from fairq.sim import simulate
 from fairq.workload.readers import FORMS, Log, read_log
 from fairq.workload.trace import TraceError
 
@@ -114,6 +118,75 @@ def test_the_vtc_artifact_is_one_line(tmp_path: Path) -> None:
     seen = log.in_service()
     assert seen is not None
     assert seen["start"].tolist() == [0.5, 2.5, 4.5], "in service is seen from the first token on"
+
+
+# -- what fairq itself wrote ----------------------------------------------------------------------------
+
+
+def test_a_run_of_fairq_reads_back_to_the_last_digit(tmp_path: Path) -> None:
+    scenario = Scenario.load("noisy_burst")
+    call = ["run", "noisy_burst", "--out", str(tmp_path), "--replications", "2", "--format", "svg"]
+    call += ["--policy", "FIFO", "--policy", "fair"]
+    outcome = CliRunner().invoke(app, call)
+    assert outcome.exit_code == 0, outcome.output
+    path = tmp_path / "requests.csv"
+    run = simulate(scenario.workload(), scenario.policy("FIFO"), scenario.engine(), seed=scenario.seed)
+    rows = run.requests
+    log = read_log(path)
+    assert log.account.form == "fairq run"
+    assert log.account.read == len(rows)
+    others = sum(r.strip() != "" for r in path.open()) - 1 - len(rows)
+    assert sum(log.account.dropped.values()) == others, "the other policies, and the second replication"
+    for read, truth in zip(log.trace.requests(), rows.to_dict("records"), strict=True):
+        assert (read.tenant, read.key, read.priority) == (truth["tenant"], truth["key"], truth["priority"])
+        assert (read.arrival, read.cost) == (truth["arrival"], truth["cost"])
+        assert (read.prompt_tokens, read.output_tokens) == (truth["prompt_tokens"], truth["output_tokens"])
+    assert log.served is not None
+    for name in ("arrival", "start", "first_token", "finish"):
+        assert log.served[name].tolist() == rows[name].tolist(), name
+    assert rows["wait"].max() > 60, "the wait that a gateway's log would have lost"
+    # Replayed on the same box it is the same run.
+    again = simulate(log.trace, scenario.policy("FIFO"), scenario.engine())
+    for name in ("arrival", "start", "first_token", "finish"):
+        assert again.requests[name].tolist() == rows[name].tolist(), name
+
+
+OWN = (
+    "tenant,key,priority,arrival,start,first_token,finish,cost_estimate,prompt_tokens,output_tokens,"
+    "status,dispatch\n"
+)
+
+
+def test_what_was_not_served_was_asked_for_all_the_same(tmp_path: Path) -> None:
+    rows = "a,a,0,0.5,0.5,1,1,7,5,2,finished,0\nb,b/1,1,1.5,,,,7,5,2,cancelled,-1\n"
+    log = read_log(written(tmp_path, "own.csv", OWN + rows))
+    assert plain(log) == [("a", 0.5, 5, 2), ("b", 1.5, 5, 2)]
+    assert log.served is not None
+    # The first token was also the last: fairq knows, where a gateway may only not have streamed.
+    assert log.served[["tenant", "first_token", "finish"]].values.tolist() == [["a", 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("a,a,0,0,x,1,1,7,5,2,finished,0", "start must be a number (s), got 'x'"),
+        ("a,a,0,3,2,3,4,7,5,2,finished,0", "arrival, start and finish are out of order"),
+        ("a,a,0,3,3,3,2,7,5,2,finished,0", "arrival, start and finish are out of order"),
+    ],
+)
+def test_a_damaged_row_of_fairqs_own_is_named(tmp_path: Path, row: str, words: str) -> None:
+    good = "a,a,0,0,0,1,1,7,5,2,finished,0\n"
+    path = written(tmp_path, "own.csv", OWN + good + row + "\n")
+    with pytest.raises(TraceError, match=re.escape(f"own.csv:3: {words}")):
+        read_log(path)
+    assert read_log(path, skip_bad=True).account.skipped
+
+
+def test_a_gateway_that_says_when_it_came_and_when_it_began(tmp_path: Path) -> None:
+    text = "arrival_time,start_time,end_time,prompt_tokens,completion_tokens,user\n10,12,15,3,4,ann\n"
+    log = read_log(written(tmp_path, "g.csv", text))
+    assert log.served is not None
+    assert log.served.iloc[0][["arrival", "start", "finish"]].tolist() == [0, 2, 5]
 
 
 SPEND = {

@@ -54,6 +54,9 @@ class Form:
 
     ``time_unit`` as in ``read_log``; ``shape``: how the rows lie in the file (``rows``, or one JSON object
     that holds them: ``responses``, ``arrays``). ``source``: where the names were read.
+    ``needs``: columns without which it is not this form. ``one_run``: columns that tell several runs in one
+    file apart; the first run is read. ``as_it_is``: times count from the beginning of the run and are
+    believed to the last digit, where those of other programs are counted from the first arrival.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Form:
     output_tokens: tuple[str, ...]
     tenant: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
+    priority: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     first_token: tuple[str, ...] = ()
     finish: tuple[str, ...] = ()
@@ -72,16 +76,19 @@ class Form:
     drop: tuple[Drop, ...] = ()
     shape: str = "rows"
     source: str = ""
+    needs: tuple[str, ...] = ()
+    one_run: tuple[str, ...] = ()
+    as_it_is: bool = False
 
     def columns(self, header: Iterable[str]) -> Columns | None:
-        """Which columns of this header they are; None when one of the three needed is not there."""
+        """Which columns of this header they are; None when one that is needed is not there."""
         there = set(header)
 
         def one(names: tuple[str, ...]) -> str:
             return next((name for name in names if name in there), "")
 
         arrival, prompt, output = one(self.arrival), one(self.prompt_tokens), one(self.output_tokens)
-        if not (arrival and prompt and output):
+        if not (arrival and prompt and output and there.issuperset(self.needs)):
             return None
         latency = one(self.latency)
         return Columns(
@@ -90,7 +97,8 @@ class Form:
             output,
             tenant=tuple(name for name in self.tenant if name in there),
             key=one(self.key),
-            start=one(self.start),
+            priority=one(self.priority),
+            start=one(tuple(name for name in self.start if name != arrival)),
             first_token=one(self.first_token),
             finish=one(self.finish),
             ttft=one(self.ttft),
@@ -188,9 +196,26 @@ _ALL = (
         source="github BerriAI/litellm, schema.prisma, LiteLLM_SpendLogs",
     ),
     Form(
+        "fairq run",
+        ("arrival",),
+        ("prompt_tokens",),
+        ("output_tokens",),
+        tenant=("tenant",),
+        key=("key",),
+        priority=("priority",),
+        start=("start",),
+        first_token=("first_token",),
+        finish=("finish",),
+        time_unit="s",
+        source="requests.csv of `fairq run --out`, and `Result.to_csv`: the first policy's first run",
+        needs=("start", "first_token", "finish", "cost_estimate", "status", "dispatch"),
+        one_run=("policy", "replication"),
+        as_it_is=True,
+    ),
+    Form(
         "openai-style gateway log",
         (
-            *("start_time", "started_at", "start", "request_time", "arrival", "arrival_time"),
+            *("arrival", "arrival_time", "start_time", "started_at", "start", "request_time"),
             *("created_at", "created", "timestamp", "time", "ts"),
         ),
         (
@@ -206,6 +231,7 @@ _ALL = (
             *("api_key", "api_key_id", "key", "key_id"),
         ),
         key=("api_key", "api_key_id", "key", "key_id"),
+        start=("start_time", "started_at", "start"),
         first_token=("first_token_time", "first_token_at", "first_token"),
         finish=("end_time", "ended_at", "end", "finished_at", "completed_at", "finish"),
         latency=("latency_s", "duration_s", "latency_ms", "duration_ms", "response_time_ms"),

@@ -74,7 +74,8 @@ class Log:
     """``trace``: the requests; ``account``: of the reading; ``served``: what the log says became of them.
 
     ``served`` has a row per request whose end is known: ``tenant, arrival, start, first_token, finish``
-    (seconds since the first arrival; NaN: not in the log), ``prompt_tokens, output_tokens``; or None.
+    (seconds since the first arrival, or since fairq's own run began; NaN: not in the log),
+    ``prompt_tokens, output_tokens``; or None.
     """
 
     trace: Trace
@@ -162,7 +163,8 @@ def read_log(
     unit = time_unit or (found.time_unit if found is not None and arrival is None else None)
     account = Account(source, "columns as given" if found is None else found.name, columns)
     rows = _Reader(file, table, columns, found, unit, skip_bad, account).read()
-    return _log(rows, account, columns, constant, tenants, zipf, seed, weights, hash_keys)
+    as_it_is = found is not None and found.as_it_is
+    return _log(rows, account, columns, constant, tenants, zipf, seed, weights, hash_keys, as_it_is)
 
 
 def _columns(
@@ -203,6 +205,9 @@ class _Reader:
         self._skip = skip_bad
         self._account = account
         self._drops = [rule for rule in (form.drop if form else ()) if rule.column in table.header]
+        self._one_run = [name for name in (form.one_run if form else ()) if name in table.header]
+        self._first_run: dict[str, Any] = {}
+        self._as_it_is = form is not None and form.as_it_is
         # A gateway also logs calls that have no tokens (health checks, pictures).
         self._drop_empty = form is not None and "log" in form.name
         self._arrival = Times(unit)
@@ -211,7 +216,8 @@ class _Reader:
 
     def read(self) -> dict[str, NDArray[Any]]:
         """All columns that there are, shape (rows read,), in the order of the file."""
-        wanted = list(dict.fromkeys([*self._columns.used(), *(rule.column for rule in self._drops)]))
+        drops = [*(rule.column for rule in self._drops), *self._one_run]
+        wanted = list(dict.fromkeys([*self._columns.used(), *drops]))
         parts: dict[str, list[NDArray[Any]]] = {}
         for chunk in self._table.chunks(wanted):
             for name, values in self._values(chunk).items():
@@ -242,6 +248,12 @@ class _Reader:
         for rule in self._drops:
             mine = keep & np.fromiter((cell in rule.values for cell in chunk.columns[rule.column]), bool, n)
             self._count(account.dropped, rule.why, int(mine.sum()))
+            keep &= ~mine
+        for name in self._one_run if n else ():
+            cells = chunk.columns[name]
+            first = self._first_run.setdefault(name, cells[0])
+            mine = keep & np.fromiter((cell != first for cell in cells), bool, n)
+            self._count(account.dropped, f"another {name} than {first}", int(mine.sum()))
             keep &= ~mine
         values: dict[str, NDArray[Any]] = {}
         for field_name, convert in (
@@ -279,10 +291,13 @@ class _Reader:
                 for row in np.flatnonzero(nothing):
                     self._refuse(int(chunk.lines[row]), why, why)
             keep &= ~nothing
+        served = self._served(chunk, keep)
+        if self._as_it_is:
+            keep &= ~self._out_of_order(chunk, keep, values["arrival"], served)
         if self._refused_rows:  # columns are looked at one after the other: name the first row, not column
             line, message = min(self._refused_rows)
             raise TraceError(f"{place(self._path, self._table, line)}: {message}")
-        values |= self._served(chunk, keep)
+        values |= served
         account.read += int(keep.sum())
         return {name: each[keep] for name, each in values.items()}
 
@@ -293,7 +308,14 @@ class _Reader:
             column = getattr(self._columns, name)
             if column:
                 found = Times(self._arrival.unit)(chunk.columns[column])
-                self._unclear[name] += int((found.bad & keep).sum())
+                cells = chunk.columns[column]
+                if self._as_it_is:  # empty: it did not happen; anything else is damage
+                    damaged = (
+                        found.bad & keep & np.array([_text_of(cell) != "" for cell in cells], dtype=bool)
+                    )
+                    keep &= ~self._refused(damaged, chunk, column, found.should, cells)
+                else:
+                    self._unclear[name] += int((found.bad & keep).sum())
                 values[name] = np.where(
                     found.bad, _NEVER if found.values.dtype == np.int64 else np.nan, found.values
                 )
@@ -303,6 +325,17 @@ class _Reader:
                 scale = self._columns.durations if name == "latency" else 1.0
                 values[name] = maybe_numbers(chunk.columns[column]).values * scale
         return values
+
+    def _out_of_order(
+        self, chunk: Chunk, keep: NDArray[np.bool_], arrival: Any, served: Mapping[str, NDArray[Any]]
+    ) -> NDArray[np.bool_]:
+        """Rows of fairq's own that began before they came, or ended before they began."""
+        start, finish = served["start"], served["finish"]
+        wrong: NDArray[np.bool_] = keep & ((start < arrival) | (finish < start))
+        why = "arrival, start and finish are out of order"
+        for row in np.flatnonzero(wrong):
+            self._refuse(int(chunk.lines[row]), why, why)
+        return wrong
 
     def _refused(
         self, bad: NDArray[np.bool_], chunk: Chunk, column: str, should: str, cells: Any
@@ -329,6 +362,10 @@ class _Reader:
 
 
 _NEVER = np.iinfo(np.int64).min
+
+
+def _text_of(cell: Any) -> str:
+    return "" if cell is None or cell != cell else str(cell).strip()
 
 
 def _shown(cell: Any) -> str:
@@ -361,9 +398,10 @@ def _log(
     seed: int,
     weights: Mapping[str, float] | None,
     hash_keys: str | None,
+    as_it_is: bool,
 ) -> Log:
     times = rows["arrival"]
-    begin = times.min()
+    begin = 0.0 if as_it_is else times.min()
     seconds = _since(times, begin)
     order = np.argsort(seconds, kind="stable")
     n = len(order)
@@ -389,11 +427,16 @@ def _log(
     account.begin = None if hash_keys is not None else _moment(begin, account.time_unit)
     account.horizon_s = float(trace.arrivals[-1])
     account.tenants = len(trace.weights)
-    return Log(trace, account, _served_table(rows, begin, order, trace, account))
+    return Log(trace, account, _served_table(rows, begin, order, trace, account, as_it_is))
 
 
 def _served_table(
-    rows: dict[str, NDArray[Any]], begin: Any, order: NDArray[np.int64], trace: Trace, account: Account
+    rows: dict[str, NDArray[Any]],
+    begin: Any,
+    order: NDArray[np.int64],
+    trace: Trace,
+    account: Account,
+    as_it_is: bool,
 ) -> pd.DataFrame | None:
     if not {"finish", "latency"} & set(rows):
         return None
@@ -410,7 +453,7 @@ def _served_table(
             "tenant": pd.Series(trace.tenants, dtype=object),
             "arrival": trace.arrivals,
             "start": moments["start"],
-            "first_token": np.where(first < finish, first, np.nan),
+            "first_token": first if as_it_is else np.where(first < finish, first, np.nan),
             "finish": finish,
             "prompt_tokens": trace.prompt_tokens,
             "output_tokens": trace.output_tokens,
