@@ -142,21 +142,30 @@ class DRR(Fair[_Tenant]):
     def put(self, request: Request) -> None:
         if self._lone is not None:
             self._admit_lone()
-        waiting, arrival = self._waiting, request.arrival
-        if arrival is None or request in waiting or request in self._running:
-            super().put(request)
-            return
-        if arrival > self._latest:
-            self._latest = arrival
+        waiting, latest = self._waiting, self._latest
+        if request in waiting or request in self._running:
+            super().put(request)  # which refuses it
+        arrival = request.arrival
+        if arrival is None:
+            arrival = latest
+        elif arrival > latest:
+            self._latest = latest = arrival
         order = self._puts
         self._puts = order + 1
-        if not waiting:
-            state = self._tenants.get(request.tenant)
-            if state is None or state.deficit == 0:
-                # Alone, its turn would come at once and leave no trace: the ring need not hear of it
-                # unless another comes first.
-                waiting[request] = self._lone = (arrival, order, request)
+        state = self._tenants.get(request.tenant)
+        if state is not None and state.waiting:
+            line = state.line
+            if line is not None and arrival >= latest and line.key == request.key:
+                # Behind the last of its one line: nothing else changes.
+                waiting[request] = entry = (arrival, order, request)
+                line.queue.append(entry)
+                state.waiting += 1
                 return
+        elif not waiting and (state is None or state.deficit == 0):
+            # Alone, its turn would come at once and leave no trace: the ring need not hear of it
+            # unless another comes first.
+            waiting[request] = self._lone = (arrival, order, request)
+            return
         waiting[request] = self._enter(request, arrival, order)
 
     def _admit_lone(self) -> None:
@@ -179,46 +188,56 @@ class DRR(Fair[_Tenant]):
             return request  # type: ignore[no-any-return]
         # The plain ring at full speed: nobody is held or late and the tenant has one key. Everything
         # else, and every change of the books but the plain one, takes the general way below.
-        state: _Tenant | None = self._pool.top() if eligible is None else None
-        if state is None or state.line is None or state.line.ghosts:
+        if eligible is not None:
             return super().get(eligible, now)
-        queue, rank = state.line.queue, state.entry[0]
+        pool = self._pool
+        state: _Tenant | None = pool.ready[0][2] if pool.settled else pool.top()
+        if state is None or not state.exact or state.line.ghosts:  # type: ignore[union-attr]
+            return super().get(eligible, now)
+        queue = state.line.queue  # type: ignore[union-attr]
         request = queue[0][2]
-        cost = request.cost
-        if not state.open or state.deficit < cost:
-            last = self._turn
-            if rank < self._frontier or state.owed or rank[2] != RING:
+        cost, deficit = request.cost, state.deficit
+        if state is self._turn and state.open and deficit >= cost:
+            pass  # its visit goes on
+        else:
+            rank = state.entry[0]
+            if not self._plain(state, rank):
                 return super().get(eligible, now)
-            if state.open and last is not state:
-                return super().get(eligible, now)
-            if last is not state and last is not None and last.open:
-                if last.owed or last.ahead <= self._frontier[0] or last.line is None:
-                    return super().get(eligible, now)
-                last.open = False
-            visits = rank[0] - state.ahead + 1
-            if visits == 1:
-                state.deficit += state.gain
+            if deficit + state.gain >= cost:
+                deficit += state.gain
             else:
-                self._earn(state, visits, cost)
+                self._earn(state, rank[0] - state.ahead + 1, cost)
+                deficit = state.deficit
             self._frontier = state.turn = rank
-            self._cut, state.ahead, state.open = state, rank[0] + 1, True
-        elif state is not self._turn:
-            return super().get(eligible, now)
-        self._turn = state
+            self._cut = self._turn = state
+            state.ahead, state.open = rank[0] + 1, True
         del self._waiting[request]
         self._running[request] = cost
         queue.popleft()
         state.waiting -= 1
-        state.deficit = deficit = state.deficit - cost
+        state.deficit = deficit = deficit - cost
         if not queue:
-            self._pool.take(state)
+            pool.take(state)
             self._emptied(state)
             return request  # type: ignore[no-any-return]
         cost = queue[0][2].cost
         if deficit < cost:
-            visits = 1 if cost - deficit <= state.gain else self._visits(state, cost)
-            self._pool.put(state, (state.ahead + visits - 1, state.place, RING))
+            ahead = state.ahead
+            if deficit + state.gain < cost:
+                ahead += self._visits(state, cost) - 1
+            pool.postpone(state, (ahead, state.place, RING))
         return request  # type: ignore[no-any-return]
+
+    def _plain(self, state: _Tenant, rank: Rank) -> bool:
+        """Whether its visit begins as in a ring without caps; ends that of the last one if so."""
+        if state.open or state.owed or rank[2] != RING or rank < self._frontier:
+            return False
+        last = self._turn
+        if last is not None and last.open:
+            if last.owed or last.line is None or last.ahead <= self._frontier[0]:
+                return False
+            last.open = False
+        return True
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
         self._admit_lone()

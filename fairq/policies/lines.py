@@ -12,7 +12,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Protocol
 
 from fairq.request import Request
@@ -112,11 +112,11 @@ class Pool:
     they are passed over at one stroke, however many they are.
     """
 
-    __slots__ = ("_bundles", "_lots", "_ready", "_runs", "_serial", "_settled", "_size")
+    __slots__ = ("_bundles", "_lots", "_runs", "_serial", "_size", "ready", "settled")
 
     def __init__(self) -> None:
-        self._ready: list[Any] = []
-        self._settled = False  # the ready heap's top is alive and the smallest of all
+        self.ready: list[Any] = []
+        self.settled = False  # the ready heap's top is alive and the smallest of all
         self._runs: tuple[deque[Any], ...] = ()
         self._lots: dict[Hold, list[Any]] = {}
         self._bundles: dict[Cover, Bundle] = {}
@@ -148,11 +148,11 @@ class Pool:
         member.entry = entry = (rank, serial, member)
         if member.lots:
             member.lots = NOWHERE
-        ready = self._ready
+        ready = self.ready
         if old is not None and ready and ready[0] is old:
             heappop(ready)
-            self._settled = False
-        elif self._settled and rank < ready[0][0]:
+            self.settled = False
+        elif self.settled and rank < ready[0][0]:
             heappush(ready, entry)
             return
         for run in self._runs:
@@ -163,14 +163,14 @@ class Pool:
             self._runs = (*self._runs, deque((entry,)))
             return
         heappush(ready, entry)
-        self._settled = False
+        self.settled = False
         if len(ready) > 64 + 2 * self._size:
-            self._ready = [e for e in ready if e[2].entry is e]
-            heapify(self._ready)
+            self.ready = [e for e in ready if e[2].entry is e]
+            heapify(self.ready)
 
     def _refill(self) -> list[Any]:
         """The ready heap, with a live entry on top that no entry of a run precedes."""
-        ready = self._ready
+        ready = self.ready
         while ready and ready[0][2].entry is not ready[0]:
             heappop(ready)
         least: Any = ready[0] if ready else None
@@ -182,19 +182,40 @@ class Pool:
                 least, source = run[0], run
         if source is not None:
             heappush(ready, source.popleft())
-        self._settled = least is not None
+        self.settled = least is not None and not self._lots
         return ready
 
     def _drop_top(self) -> None:
-        heappop(self._ready)
-        self._settled = False
+        heappop(self.ready)
+        self.settled = False
+
+    def postpone(self, first: Member, rank: Any) -> None:
+        """Place the first member of a settled pool anew, at a later rank: ``put`` with less to ask."""
+        ready = self.ready
+        self._serial = serial = self._serial + 1
+        first.entry = entry = (rank, serial, first)
+        for run in self._runs:
+            if not run or run[-1][0] < rank:
+                run.append(entry)
+                break
+        else:
+            heapreplace(ready, entry)
+            self.settled = False
+            return
+        if len(ready) == 1 and len(self._runs) == 1:
+            following = run.popleft()
+            if following[2].entry is following:
+                ready[0] = following
+                return
+        heappop(ready)
+        self.settled = False
 
     def take(self, member: Member) -> None:
         """Remove a member that stands in no bundle."""
-        ready = self._ready
+        ready = self.ready
         if ready and ready[0] is member.entry:
             heappop(ready)
-            self._settled = False
+            self.settled = False
         member.entry = None
         if member.lots:
             member.lots = NOWHERE
@@ -235,7 +256,7 @@ class Pool:
         """The first member when that takes no search: nothing is held, and its rank is exact."""
         if self._lots:
             return None
-        ready = self._ready if self._settled else self._refill()
+        ready = self.ready if self.settled else self._refill()
         if not ready:
             return None
         first = ready[0][2]
@@ -248,7 +269,7 @@ class Pool:
                 for hold in list(self._lots):
                     self._release(hold)
             first = self.top()
-            if first is not None or not self._ready:
+            if first is not None or not self.ready:
                 return first
         found = self._search(gate)
         return found.pool.best(gate) if isinstance(found, Bundle) else found
@@ -259,7 +280,7 @@ class Pool:
             return self._search_past(gate, aside)
         finally:  # also when a caller's predicate raises: whoever was passed over keeps its place
             for entry in aside:
-                heappush(self._ready, entry)
+                heappush(self.ready, entry)
 
     def _search_past(self, gate: Gate | None, aside: list[Any]) -> Any:
         found, found_rank = None, None
@@ -273,7 +294,7 @@ class Pool:
             if rank == entry[0]:
                 found = member
                 break
-            if heap is self._ready:
+            if heap is self.ready:
                 self._drop_top()
             else:
                 heappop(heap)
@@ -313,7 +334,7 @@ class Pool:
         for entry in self._lots.pop(hold):
             if entry[2].entry is entry:
                 entry[2].lots -= {hold}
-                heappush(self._ready, entry)
+                heappush(self.ready, entry)
 
     def _set_back(self, entry: Any, gate: Gate, aside: list[Any]) -> None:
         member = entry[2]
@@ -323,6 +344,7 @@ class Pool:
             return
         for hold in holds - member.lots:
             heappush(self._lots.setdefault(hold, []), entry)
+            self.settled = False
         member.lots = member.lots | holds
 
 
