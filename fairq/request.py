@@ -167,17 +167,19 @@ _NUMBERS = {
 
 
 def as_number(value: Any) -> Number | None:
-    """A finite number as an int, a float or a fraction; ``None`` for anything else."""
-    if type(value) not in _PLAIN:
-        if not isinstance(value, Real) or isinstance(value, bool):
+    """A finite number that can be added to a float, numpy's as Python's; ``None`` for anything else."""
+    if type(value) in _PLAIN:
+        return value if -_MOST <= value <= _MOST else None
+    try:
+        if isinstance(value, bool) or not isfinite(value):
             return None
         if isinstance(value, Integral):
-            value = int(value)
-        elif not isinstance(value, Rational):
-            value = float(value)
-    try:
-        return value if isfinite(value) else None
-    except OverflowError:  # an int that no float can stand for
+            return int(value)
+        if isinstance(value, Real) and not isinstance(value, Rational):
+            return float(value)
+        value + 0.5  # refused by a Decimal, say
+        return value
+    except (TypeError, ValueError, OverflowError):  # overflow: an int that no float can stand for
         return None
 
 
