@@ -42,6 +42,9 @@ class Policy(ABC):
     needs_now: bool = False
     """True when the order depends on the time: ``get`` and ``peek`` then raise without ``now``."""
 
+    _inside = False
+    """True once another policy was put around it."""
+
     _waiting: dict[Request, Any]
     _running: dict[Request, Number]
 
@@ -295,9 +298,35 @@ def check_number(field: str, value: Any, *, least: Number = 0, above: bool = Fal
     return number
 
 
+def check_name(field: str, value: Any) -> str:
+    """A non-empty string, as the tenant and the key of a request are; otherwise a ``ValueError``."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{field} must be a non-empty string, got {value!r}")
+    return value
+
+
 def check_weights(weights: Mapping[str, Number] | None) -> dict[str, Number]:
     """Weights per tenant, each finite and > 0; a copy."""
-    return {t: check_number(f"weight of {t!r}", w, above=True) for t, w in (weights or {}).items()}
+    given = weights or {}
+    for tenant in given:
+        check_name("the tenant of a weight", tenant)
+    return {t: check_number(f"weight of {t!r}", w, above=True) for t, w in given.items()}
+
+
+def check_inner(whose: str, inner: Any) -> Policy:
+    """What a policy is put around must be a policy, unused, and in nothing else: it has one set of books.
+
+    Raises ``TypeError`` or ``ValueError``.
+    """
+    if isinstance(inner, type) and issubclass(inner, Policy):
+        raise TypeError(f"{whose} a policy, got the class {inner.__name__}: make one, {inner.__name__}(…)")
+    if not isinstance(inner, Policy):
+        raise TypeError(f"{whose} a policy, got {inner!r}")
+    if inner.used:
+        raise ValueError(f"{whose} an unused policy, got a used {inner!r}")
+    if inner._inside:
+        raise ValueError(f"{whose} a policy of its own, got {inner!r}, which is inside another already")
+    return inner
 
 
 def _cost(cost: Any, request: Request) -> Number:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairq.policies.base import Policy
+from fairq.policies.base import Policy, check_name
 from fairq.policies.lines import Gate, Hold
-from fairq.policies.wrapper import Wrapper
+from fairq.policies.wrapper import Wrapper, group_of_keys
 from fairq.request import Number, Request
 
 
@@ -73,26 +73,35 @@ class KeyCaps(Wrapper):
         default: int | None = None,
         groups: Mapping[str, tuple[Iterable[str], int | None]] | None = None,
     ) -> None:
-        super().__init__(inner)
         self.default = _check_limit("default", default)
-        self._own = {key: self._new_cap(key, limit) for key, limit in (per_key or {}).items()}
+        self._own = {
+            check_name("a key of per_key", key): self._new_cap(key, limit)
+            for key, limit in (per_key or {}).items()
+        }
         self._explicit = set(self._own)
         self._groups: dict[str, Cap] = {}
         self._groups_of: dict[str, tuple[Cap, ...]] = {}
         # One hold for all keys whose limit is 0: each would else be asked about at every call.
         self._shut = self._new_cap("limit 0", 0)
-        for name, (keys, limit) in (groups or {}).items():
-            if isinstance(keys, str):
-                raise TypeError(f"group {name!r}: keys must be a collection of keys, got the string {keys!r}")
+        for name, pair in (groups or {}).items():
+            keys, limit = group_of_keys(f"group {name!r}", name, pair)
             cap = self._groups[name] = self._new_cap(name, limit)
-            for key in dict.fromkeys(keys):
+            for key in keys:
                 self._groups_of[key] = (*self._groups_of.get(key, ()), cap)
+        super().__init__(inner)  # last: what is refused leaves the inner policy as it was
         if self._groups:
             inner._stand_under(lambda key: self._groups_of.get(key, ()))
 
     def set_cap(self, key: str, limit: int | None) -> None:
-        """Change a key's own limit; what runs already is left to end by itself."""
+        """Change a key's own limit; what runs already is left to end by itself.
+
+        Raises ``ValueError`` for a name that no key can have, and for that of a group, unless a key of that
+        name is in a group, has a limit of its own, waits or runs.
+        """
+        check_name("the key of a cap", key)
         _check_limit(key, limit)
+        if key in self._groups and not self._knows(key):
+            raise ValueError(f"{key!r} is a group of keys, not a key: change its cap with set_group_cap")
         self._cap(key).limit = limit
         self._explicit.add(key)
         self._reopen()
@@ -117,6 +126,11 @@ class KeyCaps(Wrapper):
             cap.running -= 1
         if key not in self._explicit and not self._own[key].running:
             del self._own[key]
+
+    def _knows(self, key: str) -> bool:
+        return (
+            key in self._own or key in self._groups_of or any(request.key == key for request in self._waiting)
+        )
 
     def _new_cap(self, name: str, limit: int | None) -> Cap:
         return Cap(name, limit)

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from fairq.policies.base import Eligible, Policy, Queue
+from fairq.policies.base import Eligible, Policy, Queue, check_inner, check_name
 from fairq.policies.lines import CoverOf, Entry, Gate, gate_of
 from fairq.policies.wrapper import Wrapper
 from fairq.request import Number, Request
@@ -47,11 +47,11 @@ class Composite(Queue):
 
     def set_weight(self, tenant: str, weight: Number) -> None:
         """Change a tenant's weight in every inner policy that has weights; ``TypeError`` when none has."""
-        self._tell("set_weight", tenant, weight)
+        self._tell("set_weight", check_name("the tenant of a weight", tenant), weight)
 
     def set_cap(self, key: str, limit: int | None) -> None:
         """Change a key's cap in every inner policy that has caps; ``TypeError`` when none has."""
-        self._tell("set_cap", key, limit)
+        self._tell("set_cap", check_name("the key of a cap", key), limit)
 
     def waiting(self, tenant: str) -> int:
         return self._counts.get(tenant, 0)
@@ -95,13 +95,11 @@ class Composite(Queue):
 
     def _adopt(self, inner: Any, name: str) -> Policy:
         """An inner policy, checked, under the holds of the wrappers around."""
-        if not isinstance(inner, Policy):
-            raise TypeError(f"{name} needs a policy, got {inner!r}")
-        if inner.used:
-            raise ValueError(f"{name} needs an unused policy, got a used {inner!r}")
+        policy = check_inner(f"{name} needs", inner)
+        policy._inside = True
         for cover_of in self._covers:
-            inner._stand_under(cover_of)
-        return inner
+            policy._stand_under(cover_of)
+        return policy
 
     def _stand_under(self, cover_of: CoverOf) -> None:
         super()._stand_under(cover_of)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Any
 
-from fairq.policies.base import show
+from fairq.policies.base import check_name, show
 from fairq.policies.fair import Fair
 from fairq.policies.lift import Lift
 from fairq.policies.lines import Entry, Gate, Hold, TenantLines
@@ -64,7 +64,7 @@ class Account(TenantLines):
     def group_holds(self) -> Iterable[Hold]:
         """The group caps that its waiting requests stand under."""
         if self._lines is None:
-            return () if self.line is None else self.line.cover
+            return self.cover
         return {hold for line in self._lines.values() for hold in line.cover}
 
     def rank(self, gate: Gate | None) -> Any:
@@ -73,7 +73,7 @@ class Account(TenantLines):
 
     def earliest(self) -> Any:
         """(arrival, order) that no head of this tenant precedes, whichever keys may run."""
-        return self.line.queue[0][:-1] if self.line is not None else self._pool.least()  # type: ignore[union-attr]
+        return self.queue[0][:-1] if self._pool is None else self._pool.least()
 
 
 class Counting(Fair[Account]):
@@ -85,6 +85,7 @@ class Counting(Fair[Account]):
         self._lift: Lift[Account] = Lift()
 
     def set_weight(self, tenant: str, weight: Number) -> None:
+        check_name("the tenant of a weight", tenant)
         super().set_weight(tenant, weight)
         factor = self._units.finer(weight)
         if factor != 1:
@@ -104,9 +105,8 @@ class Counting(Fair[Account]):
         return Account(name, self)
 
     def _floor(self, state: Account) -> Any:
-        line = state.line
-        if line is not None:
-            arrival, order, _ = line.queue[0]
+        if state.exact:
+            arrival, order, _ = state.queue[0]
             return state.counter, arrival, order
         return (state.counter, *state.earliest())
 

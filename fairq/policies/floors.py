@@ -7,7 +7,7 @@ from typing import Any
 
 from fairq.policies.base import Policy
 from fairq.policies.lines import Gate, Hold
-from fairq.policies.wrapper import Wrapper
+from fairq.policies.wrapper import Wrapper, group_of_keys
 from fairq.request import Number, Request
 
 
@@ -79,20 +79,19 @@ class Floors(Wrapper):
     """
 
     def __init__(self, inner: Policy, floors: Mapping[str, tuple[Iterable[str], int]], slots: int) -> None:
-        super().__init__(inner)
         self.slots = _whole("slots", slots, 1)
         self._floors: dict[str, _Floor] = {}
         self._groups_of: dict[str, tuple[str, ...]] = {}
-        for name, (keys, n) in floors.items():
-            if isinstance(keys, str):
-                raise TypeError(f"floor {name!r}: keys must be a collection of keys, got the string {keys!r}")
+        for name, pair in floors.items():
+            keys, n = group_of_keys(f"floor {name!r}", name, pair)
             self._floors[name] = _Floor(_whole(f"floor of {name!r}", n, 0))
-            for key in dict.fromkeys(keys):
+            for key in keys:
                 self._groups_of[key] = (*self._groups_of.get(key, ()), name)
         promised = sum(floor.slots for floor in self._floors.values())
         if promised > self.slots:
             raise ValueError(f"floors promise {promised} slots, but there are slots={self.slots}")
         self._holds: dict[tuple[str, ...], _Kept] = {}
+        super().__init__(inner)  # last: what is refused leaves the inner policy as it was
         inner._stand_under(lambda key: (self._hold_of(key),))
 
     @property

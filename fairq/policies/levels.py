@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairq.policies.base import Policy, check_number, show
+from fairq.policies.base import Policy, check_inner, check_number, show
 from fairq.policies.composite import Composite
 from fairq.policies.lines import Gate
 from fairq.request import Number, Request
@@ -36,9 +36,11 @@ class Levels(Composite):
             raise ValueError(f"levels must name at least one, got {levels!r}")
         self.ageing = None if ageing is None else check_number("ageing", ageing)
         ordered = sorted(check_number(f"level {n!r}", n, least=float("-inf")) for n in levels)
-        self.levels = {level: self._adopt(levels[level], f"level {show(level)}") for level in ordered}
-        if len(set(map(id, self.levels.values()))) < len(self.levels):
+        for level in ordered:
+            check_inner(f"level {show(level)} needs", levels[level])
+        if len(set(map(id, levels.values()))) < len(levels):
             raise ValueError(f"each level needs a policy of its own, got {levels!r}")
+        self.levels = {level: self._adopt(levels[level], f"level {show(level)}") for level in ordered}
         self.needs_now = any(inner.needs_now for inner in self.levels.values())
 
     def put(self, request: Request) -> None:

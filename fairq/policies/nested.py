@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from fairq.policies.base import Policy, check_number, check_weights, show
+from fairq.policies.base import Policy, check_name, check_number, check_weights, show
 from fairq.policies.composite import Composite
 from fairq.policies.counters import Units
 from fairq.policies.lift import Lift
@@ -116,6 +116,7 @@ class Nested(Composite):
 
     def set_weight(self, tenant: str, weight: Number) -> None:
         """Change a tenant's weight inside its branch, now or when the branch is first met."""
+        check_name("the tenant of a weight", tenant)
         check_number(f"weight of {tenant!r}", weight, above=True)
         if self._branches:
             super().set_weight(tenant, weight)

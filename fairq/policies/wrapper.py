@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
-from fairq.policies.base import Eligible, Policy
+from fairq.policies.base import Eligible, Policy, check_inner, check_name
 from fairq.policies.lines import CoverOf, Gate, gate_of
 from fairq.request import Number, Request
 
@@ -14,10 +15,8 @@ class Wrapper(Policy):
     """Hands the verbs on to the inner policy, whose accounts it shares, and narrows what may run."""
 
     def __init__(self, inner: Policy) -> None:
-        if not isinstance(inner, Policy):
-            raise TypeError(f"{type(self).__name__} wraps a policy, got {inner!r}")
-        if inner.used:
-            raise ValueError(f"{type(self).__name__} needs an unused policy inside, got a used {inner!r}")
+        check_inner(f"{type(self).__name__} wraps", inner)
+        inner._inside = True
         self.inner = inner
         self.needs_now = inner.needs_now
         self._waiting = inner._waiting
@@ -58,7 +57,7 @@ class Wrapper(Policy):
         return self.inner.cancel(request)
 
     def set_weight(self, tenant: str, weight: Number) -> None:
-        self.inner.set_weight(tenant, weight)
+        self.inner.set_weight(check_name("the tenant of a weight", tenant), weight)
 
     @property
     def used(self) -> bool:
@@ -79,3 +78,18 @@ class Wrapper(Policy):
 
     def _why(self, request: Request, now: Number | None) -> str:
         return self.inner._why(request, now)
+
+
+def group_of_keys(where: str, name: Any, pair: Any) -> tuple[list[str], Any]:
+    """A named group as it was given, (keys, number): its keys without doubles, and the number unchecked.
+
+    Raises ``TypeError`` for what is no such pair, ``ValueError`` for a bad name; both say where.
+    """
+    check_name(f"the name of {where}", name)
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"{where}: must be a pair (keys, number), got {pair!r}")
+    keys, number = pair
+    if isinstance(keys, str) or not isinstance(keys, Iterable):
+        what = f"the string {keys!r}" if isinstance(keys, str) else repr(keys)
+        raise TypeError(f"{where}: keys must be a collection of keys, got {what}")
+    return [check_name(f"a key of {where}", key) for key in dict.fromkeys(keys)], number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairq import DRR, FIFO, VTC, KeyCaps, Priority, Request
+from fairq import DRR, FIFO, SFQ, VTC, Floors, KeyCaps, Levels, Nested, Priority, Request, SoftCaps
 from fairq.prove import caps
 from fairq.prove.maxmin import fill, fill_under_caps
 
@@ -59,6 +59,83 @@ def test_one_string_is_no_collection_of_keys():
 def test_an_unknown_group_is_named():
     with pytest.raises(ValueError, match=r"'night'.*'batch'"):
         KeyCaps(FIFO(), groups={"batch": (["x"], 1)}).set_group_cap("night", 2)
+
+
+@pytest.mark.parametrize("name", [None, "", 3])
+def test_a_name_that_no_key_can_have_is_refused(name):
+    queue = KeyCaps(FIFO(), default=1)
+    for bad in (
+        lambda: queue.set_cap(name, 2),
+        lambda: KeyCaps(FIFO(), per_key={name: 1}),
+        lambda: KeyCaps(FIFO(), groups={"batch": ([name], 1)}),
+        lambda: KeyCaps(FIFO(), groups={name: (["x"], 1)}),
+        lambda: Floors(FIFO(), {"batch": ([name], 1)}, slots=2),
+        lambda: Levels({0: KeyCaps(FIFO())}).set_cap(name, 2),
+    ):
+        with pytest.raises(ValueError, match=f"must be a non-empty string, got {name!r}"):
+            bad()
+    assert queue.snapshot()["caps"]["keys"] == {}
+
+
+@pytest.mark.parametrize("group", [3, ("x",), {"keys": ["x"], "limit": 1}, (3, 1)])
+def test_a_group_is_keys_and_a_number(group):
+    with pytest.raises(TypeError, match=r"group 'batch': (keys )?must be a"):
+        KeyCaps(FIFO(), groups={"batch": group})
+
+
+def test_a_groups_name_is_no_keys_name():
+    queue = KeyCaps(FIFO(), groups={"batch": (["x"], 1), "y": (["y"], 2)})
+    with pytest.raises(ValueError, match=r"'batch' is a group of keys, not a key: .*set_group_cap"):
+        queue.set_cap("batch", 3)
+    assert queue.snapshot()["caps"]["keys"] == {}
+    queue.set_cap("y", 1)  # a key is so named, too
+    queue.put(Request("batch", 1))
+    queue.set_cap("batch", 0)
+    assert queue.get() is None
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        KeyCaps,
+        SoftCaps,
+        lambda inner: Floors(inner, {}, slots=1),
+        lambda inner: Levels({0: FIFO(), 1: inner}),
+        lambda inner: Nested({}, lambda branch: inner).put(Request("a", 1)),
+    ],
+)
+def test_two_policies_do_not_share_one_inside(around):
+    inner = FIFO()
+    KeyCaps(inner)
+    with pytest.raises(ValueError, match=r"a policy of its own, got .*FIFO.* inside another already"):
+        around(inner)
+
+
+def test_what_is_refused_leaves_the_inner_policy_free():
+    inner = FIFO()
+    for refused in (
+        lambda: KeyCaps(inner, default=-1),
+        lambda: SoftCaps(inner, groups={"batch": ("xy", 1)}),
+        lambda: Floors(inner, {"batch": (["x"], 2)}, slots=1),
+        lambda: Levels({0: inner, 1: "fifo"}),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            refused()
+    assert len(KeyCaps(inner)) == 0
+
+
+def test_a_class_is_no_policy():
+    with pytest.raises(TypeError, match=r"KeyCaps wraps a policy, got the class FIFO: make one, FIFO\(…\)"):
+        KeyCaps(FIFO)
+
+
+@pytest.mark.parametrize("tenant", [None, "", 3])
+@pytest.mark.parametrize("make", [VTC, SFQ, lambda: KeyCaps(DRR(5)), lambda: Levels({0: DRR(5)})])
+def test_a_weight_is_a_tenants(make, tenant):
+    with pytest.raises(ValueError, match=f"tenant of a weight must be a non-empty string, got {tenant!r}"):
+        make().set_weight(tenant, 2)
+    with pytest.raises(ValueError, match=f"tenant of a weight must be a non-empty string, got {tenant!r}"):
+        DRR(5, weights={tenant: 2})
 
 
 def test_none_is_uncapped_and_0_is_blocked():
