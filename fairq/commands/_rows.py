@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairq.commands._tables import number
+from fairq.capacity.words import number
 from fairq.files import InputError, write_whole
 
 Rows = Sequence[Mapping[str, Any]]

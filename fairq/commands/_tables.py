@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairq import metrics
+from fairq.capacity.words import number
 from fairq.sim import Result
 
 COUNTS = ("n", "unfinished", "cancelled", "refused")
@@ -115,18 +116,6 @@ def note(rows: Iterable[int], replay: bool) -> str:
         return "times in s; every run would be this one: its percentiles are facts, without an interval"
     few = f"below {metrics.enough()} finished requests a p99 says nothing"
     return f"times in s; one run: {few} (--replications 10)"
-
-
-def number(value: float) -> str:
-    """Three figures or so: 0.053, 4.30, 32.7, 1,139; a dash for what did not happen."""
-    if not math.isfinite(value):
-        return "–"
-    size = abs(value)
-    if size >= 100:
-        return f"{value:,.0f}"
-    if size >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 0.1 or value == 0 else f"{value:.3f}"
 
 
 def _count(value: float) -> str:

@@ -105,7 +105,8 @@ def show(card: Card, as_json: bool = False, said: tuple[float, float, int] | Non
     """Prints a card."""
     from rich.console import Console
 
-    from fairq.commands._card import claim_lines, headline, lines, table
+    from fairq.capacity.words import claim_lines, headline, lines
+    from fairq.commands._card import table
 
     if as_json:
         document = _plain(card.as_dict())

@@ -69,7 +69,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """What was read, dropped and skipped, and who asks: rate, burstiness (CV) and sizes per tenant."""
-    from fairq.commands._tables import number
+    from fairq.capacity.words import number
     from fairq.workload.fit import fit
 
     scenario = _open(file, locals())

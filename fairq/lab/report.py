@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from fairq.capacity import Card, from_scenario, from_served, relief_of
+from fairq.capacity.words import few_lines
 from fairq.result import Result
 from fairq.saturation import RELIEF, Evidence, Verdict, judge, series_of
 from fairq.scenario import Scenario
@@ -55,20 +56,8 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def card_lines(card: Card) -> list[str]:
-    """The card in a few sentences; every total beside the number of streams it belongs to."""
-    alone, top = card.by_streams[0], card.top
-    lines = [
-        f"Capacity ({card.source}): alone {alone.tokens_per_s:,.0f} tokens/s; {top.streams:g} at once"
-        f" {top.streams:g} × {top.tokens_per_s_per_stream:.1f} = {top.tokens_per_s:,.0f}.",
-    ]
-    if card.target is not None:
-        promise = card.target
-        lines.append(
-            f"First token within {promise.ttft_s:g} s and a token every"
-            f" {1000 * promise.time_per_output_token_s:g} ms, on average: holds for {promise.users:,} users"
-            f" at once{'; ' + promise.why if promise.why else ''}."
-        )
-    return [*lines, *(f"{note[:1].upper()}{note[1:]}." for note in card.notes)]
+    """The card in a few sentences, as ``fairq capacity`` has them."""
+    return [f"{line[:1].upper()}{line[1:]}." for line in few_lines(card)]
 
 
 def report_html(headline: str, lines: Sequence[str]) -> str:

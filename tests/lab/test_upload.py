@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from fairq.capacity import from_served
+from fairq.cli import app
 from fairq.lab import Lab
 from fairq.saturation import judge, series_of
 from fairq.scenario import Scenario
@@ -165,6 +167,12 @@ def test_the_card_is_measured_where_the_log_says_when_it_was_served(lab: Lab) ->
     card = from_served(table, source="log served")
     pd.testing.assert_frame_equal(lab.rows, pd.DataFrame(card.as_dict()["by_users"]))
     assert "Capacity (log served)" in lab._report.value
+    # The same words as in a terminal.
+    said = CliRunner().invoke(app, ["capacity", "figures/exports/logs/served.csv"]).output
+    lines = [" ".join(point.split()) for point in said.split("· ")]
+    for begin in ("what binds: ", "promise: "):
+        (line,) = (each for each in lines if each.startswith(begin))
+        assert f"<li>{begin[0].upper()}{line[1:]}" in lab._report.value, line
     lab.set(users=1, replications=1)
     assert "Capacity (scenario served, fitted)" in lab._report.value
 
