@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairq.policies.base import Queue, check_number, show
+from fairq.policies.base import Queue, check_number, no_request, show
 from fairq.policies.lines import Entry, Gate, Line, Pool
 from fairq.request import Number, Request
 
@@ -41,6 +41,8 @@ class AccumulatingPriority(Queue):
         self._counts: dict[str, int] = {}
 
     def put(self, request: Request) -> None:
+        if not isinstance(request, Request):
+            raise no_request(request)
         if request.arrival is None:
             raise ValueError(f"arrival is needed to accumulate priority, got None in {request!r}")
         if request.priority not in self.rates:

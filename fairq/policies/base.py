@@ -183,13 +183,16 @@ class Queue(Policy):
         self._covers: list[CoverOf] = []
 
     def put(self, request: Request) -> None:
-        if request in self._waiting or request in self._running:
-            raise ValueError(f"request was put twice: {request!r}")
-        arrival = request.arrival
-        if arrival is None:
-            arrival = self._latest
-        elif arrival > self._latest:
-            self._latest = arrival
+        try:
+            if request in self._waiting or request in self._running:
+                raise ValueError(f"request was put twice: {request!r}")
+            arrival = request.arrival
+            if arrival is None:
+                arrival = self._latest
+            elif arrival > self._latest:
+                self._latest = arrival
+        except (AttributeError, TypeError):
+            raise no_request(request) from None
         self._waiting[request] = self._enter(request, arrival, self._puts)
         self._puts += 1
 
@@ -303,6 +306,11 @@ def check_name(field: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{field} must be a non-empty string, got {value!r}")
     return value
+
+
+def no_request(value: Any) -> TypeError:
+    """The error for what was put and is no request (found out late: a look at each would cost time)."""
+    return TypeError(f"a queue holds requests: put a Request, got {value!r}")
 
 
 def check_weights(weights: Mapping[str, Number] | None) -> dict[str, Number]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from fairq.policies.base import Eligible, show
+from fairq.policies.base import Eligible, no_request, show
 from fairq.policies.lines import CoverOf, Gate
 from fairq.policies.ranked import Ranked
 from fairq.request import Number, Request
@@ -27,12 +27,15 @@ class FIFO(Ranked):
 
     def put(self, request: Request) -> None:
         single, waiting = self._single, self._waiting
-        if single is None or request in waiting or request in self._running:
-            super().put(request)
-            return
-        arrival = request.arrival
-        if arrival is None or arrival < self._latest:
-            self._split()
+        try:
+            again = request in waiting or request in self._running
+            arrival = request.arrival
+            late = arrival is None or arrival < self._latest
+        except (AttributeError, TypeError):
+            raise no_request(request) from None
+        if single is None or again or late:
+            if single is not None and not again:
+                self._split()
             super().put(request)
             return
         self._latest = arrival

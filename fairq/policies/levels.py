@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairq.policies.base import Policy, check_inner, check_number, show
+from fairq.policies.base import Policy, check_inner, check_number, no_request, show
 from fairq.policies.composite import Composite
 from fairq.policies.lines import Gate
 from fairq.request import Number, Request
@@ -44,6 +44,8 @@ class Levels(Composite):
         self.needs_now = any(inner.needs_now for inner in self.levels.values())
 
     def put(self, request: Request) -> None:
+        if not isinstance(request, Request):
+            raise no_request(request)
         if request.priority not in self.levels:
             known = ", ".join(show(level) for level in self.levels)
             raise ValueError(f"priority must be one of the levels ({known}), got {request!r}")

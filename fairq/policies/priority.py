@@ -38,7 +38,7 @@ class Priority(Ranked):
         return arrival + self.ageing * request.priority
 
     def put(self, request: Request) -> None:
-        if self.ageing is not None and request.arrival is None:
+        if self.ageing is not None and isinstance(request, Request) and request.arrival is None:
             raise ValueError(f"arrival is needed for ageing, got None in {request!r}")
         super().put(request)
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from fairq.policies.base import Eligible, Policy, check_inner, check_name
+from fairq.policies.base import Eligible, Policy, check_inner, check_name, no_request
 from fairq.policies.lines import CoverOf, Gate, gate_of
 from fairq.request import Number, Request
 
@@ -35,7 +35,12 @@ class Wrapper(Policy):
         """It left service."""
 
     def put(self, request: Request) -> None:
-        self.inner.put(request)
+        try:
+            self.inner.put(request)
+        except (AttributeError, TypeError):
+            if isinstance(request, Request):
+                raise
+            raise no_request(request) from None
 
     def get(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
         request = self.inner.get(self._gate(gate_of(eligible)), now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from numbers import Integral
 from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -62,9 +63,11 @@ def simulate(
 
     Raises
     ------
+    TypeError : no workload and no list of requests, no policy, no engine (a class is none either).
     ValueError : a policy or engine that was used, a request without arrival or that the engine can never
         serve, a closed loop that would never end; each names the value.
     """
+    seed, replication = _whole("seed", seed), _whole("replication", replication)
     _check_time("until", until)
     _check_time("warmup", warmup)
     requests, loops = _requests(workload, seed, replication)
@@ -98,6 +101,8 @@ def record(
     progress: Report | None = None,
 ) -> Rows:
     """``simulate`` without the drawing of requests and the building of tables."""
+    _check_kind("policy", policy, "FIFO()", ("put", "get", "done", "used"))
+    _check_kind("engine", engine, "SlotEngine(8)", ("check", "attach", "admit", "series"))
     if policy.used or len(policy):
         raise ValueError(f"a policy serves one run, this one was used: {policy!r}")
     requests = _in_order(requests)
@@ -127,8 +132,12 @@ def replicate(
     Run r meets the same requests under every policy (common random numbers), so differences between two
     policies may be taken run by run. ``settings`` go to ``simulate``; ``progress`` counts runs.
     """
-    if isinstance(replications, bool) or not isinstance(replications, int) or replications < 1:
-        raise ValueError(f"replications must be a whole number >= 1, got {replications!r}")
+    replications = _whole("replications", replications, least=1)
+    for field, make, example in (("policy", policy, "FIFO"), ("engine", engine, "SlotEngine")):
+        if not callable(make):
+            raise TypeError(
+                f"{field} must make a fresh one for each run, as `lambda: {example}()`, got {make!r}"
+            )
     results = []
     for r in range(replications):
         results.append(simulate(workload, policy(), engine(), seed=seed, replication=r, **settings))
@@ -141,6 +150,8 @@ def _requests(
     workload: Workload | Iterable[Request], seed: int, replication: int
 ) -> tuple[list[Request], list[ClosedLoopSource]]:
     if not hasattr(workload, "requests"):
+        if not isinstance(workload, Iterable):
+            raise TypeError(f"workload must be a workload or a list of requests, got {workload!r}")
         return list(workload), []
     closed_loops = getattr(workload, "closed_loops", None)
     loops = closed_loops(seed, replication) if closed_loops is not None else []
@@ -149,7 +160,13 @@ def _requests(
 
 def _in_order(requests: list[Request]) -> list[Request]:
     """By arrival; the order given settles ties."""
-    arrivals: list[Any] = [request.arrival for request in requests]
+    try:
+        arrivals: list[Any] = [request.arrival for request in requests]
+    except AttributeError:
+        place = next(n for n, each in enumerate(requests) if not hasattr(each, "arrival"))
+        raise TypeError(
+            f"a run serves requests, got {requests[place]!r} at place {place} of the list"
+        ) from None
     if None in arrivals:
         request = requests[arrivals.index(None)]
         raise ValueError(f"a simulated request needs an arrival (seconds), got None in {request!r}")
@@ -179,6 +196,19 @@ def _checked(loops: Sequence[ClosedLoopSource], engine: Engine) -> Sequence[Clos
         for worker in range(source.workers):
             engine.check(source.request(worker, 0, 0))
     return loops
+
+
+def _whole(field: str, value: Any, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{field} must be a whole number >= {least}, got {value!r}")
+    return int(value)
+
+
+def _check_kind(field: str, value: Any, example: str, verbs: Iterable[str]) -> None:
+    if isinstance(value, type):
+        raise TypeError(f"{field} must be made, as {example}, got the class {value.__name__}")
+    if not all(hasattr(value, verb) for verb in verbs):
+        raise TypeError(f"{field} must be one, as {example}, got {value!r}")
 
 
 def _check_time(field: str, value: Any) -> None:

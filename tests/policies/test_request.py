@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairq import DRR, FIFO, Request
+from fairq import DRR, FIFO, VTC, KeyCaps, Levels, Priority, Request
 
 NAN, INF = float("nan"), float("inf")
 
@@ -89,6 +89,19 @@ def test_a_true_cost_that_no_account_can_hold_is_refused(verb):
     with pytest.raises(ValueError, match=r"cost must be a finite number >= 0, got Decimal\('2'\) for .*r-17"):
         getattr(queue, verb)(request, Decimal(2))
     queue.done(request)
+
+
+@pytest.mark.parametrize(
+    "make", [FIFO, VTC, lambda: Priority(ageing=60), lambda: KeyCaps(DRR(500)), lambda: Levels({0: FIFO()})]
+)
+@pytest.mark.parametrize("value", [3, None, "chat", [1], {"tenant": "acme"}, Request])
+def test_a_queue_takes_requests_only(make, value):
+    queue = make()
+    with pytest.raises(TypeError, match="a queue holds requests: put a Request, got "):
+        queue.put(value)
+    queue.put(Request("acme", 1, arrival=0, id="good"))
+    assert len(queue) == 1
+    assert queue.get().id == "good"
 
 
 def test_the_key_is_the_tenant_unless_given():

@@ -42,6 +42,36 @@ def test_decimal_times_among_others_are_refused(fields, names):
         simulate(requests, FIFO(), SlotEngine(1))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([ask(0), 3], FIFO(), SlotEngine()), "a run serves requests, got 3 at place 1 of the list"),
+        ((3, FIFO(), SlotEngine()), "workload must be a workload or a list of requests, got 3"),
+        (([ask(0)], FIFO, SlotEngine()), r"policy must be made, as FIFO\(\), got the class FIFO"),
+        (([ask(0)], "fifo", SlotEngine()), r"policy must be one, as FIFO\(\), got 'fifo'"),
+        (([ask(0)], FIFO(), 8), r"engine must be one, as SlotEngine\(8\), got 8"),
+        (([ask(0)], FIFO(), SlotEngine), r"engine must be made, .*, got the class SlotEngine"),
+    ],
+)
+def test_what_is_no_workload_policy_or_engine_is_named(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        simulate(*arguments)
+
+
+@pytest.mark.parametrize("field", ["seed", "replication"])
+@pytest.mark.parametrize("value", [-1, 1.5, "7", None, True])
+def test_a_bad_seed_is_named_even_where_nothing_is_drawn(field, value):
+    with pytest.raises(ValueError, match=rf"{field} must be a whole number >= 0, got {value!r}"):
+        simulate([ask(0)], FIFO(), SlotEngine(), **{field: value})
+
+
+def test_replicate_wants_functions():
+    with pytest.raises(TypeError, match=r"policy must make a fresh one .*lambda: FIFO\(\)"):
+        replicate([ask(0)], FIFO(), SlotEngine)
+    with pytest.raises(TypeError, match=r"engine must make a fresh one .*lambda: SlotEngine\(\)"):
+        replicate([ask(0)], FIFO, SlotEngine())
+
+
 def test_a_start_at_an_arrival_is_that_arrival_to_the_last_bit():
     # 0.1 + (0.3 - 0.1) is not 0.3: a clock that waits for a difference of times misses.
     rows = simulate([ask(0.1, 0.05), ask(0.3, 0.05)], FIFO(), SlotEngine(1)).requests
