@@ -142,7 +142,7 @@ class DeficitWithoutQuantum(Queue):
         purse = self._tenants.get(request.tenant)
         if purse is None:
             purse = self._tenants[request.tenant] = _Purse(request.tenant, self)
-        purse.push(entry)
+        purse.enter(entry)
         return entry
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
@@ -161,12 +161,12 @@ class DeficitWithoutQuantum(Queue):
                 purse.deficit += self.weight(purse.name)
         purse = self._tenants[request.tenant]
         purse.deficit -= request.cost
-        purse.pop(request)
+        purse.leave(request)
         self._forfeit(purse)
 
     def _drop(self, request: Request) -> None:
         purse = self._tenants[request.tenant]
-        purse.ghost(request)
+        purse.lose(request)
         self._forfeit(purse)
 
     def _true_up(self, request: Request, difference: Number) -> None:

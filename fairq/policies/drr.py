@@ -28,7 +28,7 @@ from typing import Any
 
 from fairq.policies.base import Eligible, check_number, show
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Cover, Entry, Gate, Member, TenantLines
+from fairq.policies.lines import Cover, Entry, Gate, Line, Member, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
@@ -71,7 +71,7 @@ class _Tenant(TenantLines):
     def __init__(self, name: str, drr: DRR) -> None:
         super().__init__(name, drr._waiting, drr._cover)
         self.drr = drr
-        self.gain = _gain(drr.quantum, drr.weight(name), name)  # of a visit
+        self.gain: Number = drr.quantum * drr.weight(name)  # of a visit
         self.deficit: Number = 0  # the credit left; negative: a debt from true-up
         self.turn: Rank = (0, 0, RING)  # the last visit whose gain is in ``deficit``
         self.open = False  # that visit has not ended
@@ -101,7 +101,7 @@ def _times(visits: int, gain: Number) -> Number:
     return visits * gain
 
 
-_FIELDS = (*Member.__slots__, *TenantLines.__slots__, *_Tenant.__slots__)
+_FIELDS = (*Member.__slots__, *Line.__slots__, *TenantLines.__slots__, *_Tenant.__slots__)
 
 
 class DRR(Fair[_Tenant]):
@@ -154,11 +154,10 @@ class DRR(Fair[_Tenant]):
         self._puts = order + 1
         state = self._tenants.get(request.tenant)
         if state is not None and state.waiting:
-            line = state.line
-            if line is not None and arrival >= latest and line.key == request.key:
+            if state.exact and arrival >= latest and state.key == request.key:
                 # Behind the last of its one line: nothing else changes.
                 waiting[request] = entry = (arrival, order, request)
-                line.queue.append(entry)
+                state.queue.append(entry)
                 state.waiting += 1
                 return
         elif not waiting and (state is None or state.deficit == 0):
@@ -192,9 +191,9 @@ class DRR(Fair[_Tenant]):
             return super().get(eligible, now)
         pool = self._pool
         state: _Tenant | None = pool.ready[0][2] if pool.settled else pool.top()
-        if state is None or not state.exact or state.line.ghosts:  # type: ignore[union-attr]
+        if state is None or not state.exact or state.ghosts:
             return super().get(eligible, now)
-        queue = state.line.queue  # type: ignore[union-attr]
+        queue = state.queue
         request = queue[0][2]
         cost, deficit = request.cost, state.deficit
         if state is self._turn and state.open and deficit >= cost:
@@ -234,7 +233,7 @@ class DRR(Fair[_Tenant]):
             return False
         last = self._turn
         if last is not None and last.open:
-            if last.owed or last.line is None or last.ahead <= self._frontier[0]:
+            if last.owed or not last.exact or last.ahead <= self._frontier[0]:
                 return False
             last.open = False
         return True
@@ -309,9 +308,8 @@ class DRR(Fair[_Tenant]):
         return round_ if state.place <= place else round_ - 1
 
     def _floor(self, state: _Tenant) -> Any:
-        line = state.line
-        if line is not None:
-            return self._when(state, line.queue[0][2].cost)
+        if state.exact:
+            return self._when(state, state.queue[0][2].cost)
         # Which key goes, and so the cost, depends on who may run: no earlier than its next visit.
         if state.open:
             return state.turn
@@ -361,7 +359,7 @@ class DRR(Fair[_Tenant]):
         if head is not None and last.deficit < head.cost:
             late = last.owed or last.ahead <= self._frontier[0]
             self._end_visit(last)
-            if late or last.line is None:
+            if late or not last.exact:
                 self._pool.place(last, self._floor(last))
 
     def _end_visit(self, state: _Tenant) -> None:
@@ -512,4 +510,4 @@ class DRR(Fair[_Tenant]):
 
 def _cover(state: _Tenant) -> Cover:
     """The group caps over a tenant of one key."""
-    return () if state.line is None else state.line.cover
+    return state.cover if state.exact else ()

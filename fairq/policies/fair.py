@@ -49,10 +49,10 @@ class Fair(Queue, Generic[T]):
         state = self._tenants.get(request.tenant)
         if state is None:
             state = self._open_account(request.tenant)
-        line = state.line
-        if line is not None and line.key == request.key:
+            state.stand_for(request.key)
+        if state.key == request.key and state.exact:
             if not state.waiting:
-                line.queue.append(entry)
+                state.queue.append(entry)
                 state.waiting = 1
                 rank = self._enlist(state, request.cost)
                 if state.cover or state.home is not None:
@@ -61,15 +61,15 @@ class Fair(Queue, Generic[T]):
                     self._pool.put(state, rank)
                 return entry
             if arrival >= self._latest:  # the last of all, so behind its head: nothing else changes
-                line.queue.append(entry)
+                state.queue.append(entry)
                 state.waiting += 1
                 return entry
         if state.waiting:
             self._catch_up(state)
-            state.push(entry)
+            state.enter(entry)
             self._pool.place(state, self._floor(state))
         else:
-            state.push(entry)
+            state.enter(entry)
             self._pool.place(state, self._enlist(state, request.cost))
         return entry
 
@@ -89,27 +89,26 @@ class Fair(Queue, Generic[T]):
         state: T | None = self._pool.best(gate)
         if state is None:
             return None
-        if state.line is None:
+        if not state.exact:
             return state.head(gate)
-        request: Request = state.line.queue[0][2]
+        request: Request = state.queue[0][2]
         return request
 
     def _leave(self, request: Request, gate: Gate | None) -> None:
         state = self._tenants[request.tenant]
         self._serve(state, request, gate)
-        line = state.line
-        if line is not None and len(line.queue) > 1 and not line.ghosts:
-            line.queue.popleft()
+        if len(state.queue) > 1 and not state.ghosts:
+            state.queue.popleft()
             state.waiting -= 1
             self._pool.place(state, self._floor(state))
             return
-        state.pop(request)
+        state.leave(request)
         self._settle(state)
 
     def _drop(self, request: Request) -> None:
         state = self._tenants[request.tenant]
         self._catch_up(state)
-        state.ghost(request)
+        state.lose(request)
         self._settle(state)
 
     def _settle(self, state: T) -> None:

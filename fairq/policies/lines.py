@@ -434,50 +434,54 @@ class Line(Member):
         return () if blocker is None else (blocker,)
 
 
-class TenantLines(Member):
-    """A tenant's lines, a key each: its head is the earliest among the keys that may run."""
+class TenantLines(Line):
+    """A tenant's lines, a key each: its head is the earliest among the keys that may run.
 
-    __slots__ = ("_cover_of", "_lines", "_pool", "_waiting", "line", "name", "waiting")
+    While it has one key it is that key's line itself (``exact``); with more it keeps a pool of lines.
+    """
+
+    __slots__ = ("_cover_of", "_lines", "_pool", "name", "waiting")
 
     def __init__(self, name: str, waiting: dict[Request, Entry], cover_of: CoverOf) -> None:
-        super().__init__()
+        super().__init__("", waiting, ())  # a key is never empty: so it has none yet
         self.name = name
         self.waiting = 0
-        self.line: Line | None = None  # its one line, maybe empty; None while it has several
-        self._waiting = waiting
         self._cover_of = cover_of
         self._pool: Pool | None = None  # its lines, while it has several
         self._lines: dict[str, Line] | None = None  # the same by key
 
-    def push(self, entry: Entry) -> None:
+    def enter(self, entry: Entry) -> None:
         line = self._line_for(entry[-1].key)
         line.push(entry)
         self.waiting += 1
         if self._pool is not None:
             self._pool.place(line, line.queue[0][:-1])
 
-    def pop(self, request: Request) -> None:
+    def leave(self, request: Request) -> None:
         """Take away the head of a key, which was handed out."""
         line = self._line_for(request.key)
         line.pop()
         self._settle(line)
 
-    def ghost(self, request: Request) -> None:
+    def lose(self, request: Request) -> None:
         """A waiting request of this tenant was cancelled."""
         line = self._line_for(request.key)
         line.ghost()
         self._settle(line)
 
+    def stand_for(self, key: str) -> None:
+        """Its line is empty: be that of this key."""
+        self.key, self.cover = key, self._cover_of(key)
+
     def _line_for(self, key: str) -> Line:
-        line = self.line
-        if line is not None and line.key == key:
-            return line
-        if line is not None and line.queue:
-            self._part(line)
         if self._lines is None:
-            self.line = line = Line(key, self._waiting, self._cover_of(key))
-            self.cover = line.cover
-            return line
+            if self.key == key:
+                return self
+            if not self.queue:
+                self.stand_for(key)
+                return self
+            self._part()
+        assert self._lines is not None
         if key not in self._lines:
             self._lines[key] = Line(key, self._waiting, self._cover_of(key))
         return self._lines[key]
@@ -493,29 +497,26 @@ class TenantLines(Member):
         del self._lines[line.key]
         if len(self._lines) == 1:
             (last,) = self._lines.values()
-            self._pool.remove(last)
             self._pool, self._lines = None, None
-            self.line, self.exact, self.cover = last, True, last.cover
+            self.key, self.queue, self.ghosts, self.cover = last.key, last.queue, last.ghosts, last.cover
+            self.exact = True
 
-    def _part(self, line: Line) -> None:
+    def _part(self) -> None:
         """It gets a second key: which of them goes depends on who may run."""
+        line = Line(self.key, self._waiting, self.cover)
+        line.queue, line.ghosts = self.queue, self.ghosts
         self._pool, self._lines = Pool(), {line.key: line}
-        self.line, self.exact, self.cover = None, False, ()
+        self.queue, self.ghosts, self.cover, self.exact = deque(), 0, (), False
         self._pool.place(line, line.queue[0][:-1])
 
     def head(self, gate: Gate | None = None) -> Request | None:
         """The earliest request among the keys that may run, or ``None``."""
-        line = self.line
-        if line is not None:
-            if not line.queue:
-                return None
-            if gate is None or gate.blocker(line.key) is None:
-                return line.queue[0][-1]  # type: ignore[no-any-return]
+        if self._pool is not None:
+            line = self._pool.best(gate)
+            return None if line is None else line.queue[0][-1]
+        if not self.queue or (gate is not None and gate.blocker(self.key) is not None):
             return None
-        line = None if self._pool is None else self._pool.best(gate)
-        return None if line is None else line.queue[0][-1]
+        return self.queue[0][-1]  # type: ignore[no-any-return]
 
     def holds(self, gate: Gate) -> Iterable[Hold]:
-        if self.line is not None:
-            return self.line.holds(gate)
-        return () if self._pool is None else self._pool.holds()
+        return super().holds(gate) if self._pool is None else self._pool.holds()
