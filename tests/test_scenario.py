@@ -542,6 +542,48 @@ def test_more_requests_than_memory_holds_is_an_error() -> None:
         Scenario.from_data({**MINIMAL, "tenants": {"a": tenant}})
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"count": 10**9}, "tenants.a.count: 1,000,000,000 tenants; at most 100,000 are possible"),
+        ({"count": 10**5, "keys": 11}, "tenants.a.keys: 1,100,000 keys; at most 1,000,000 are possible"),
+        (
+            {"count": 20_000, "arrivals": {"kind": "poisson", "rate_per_s": 100}},
+            "tenants.a.arrivals: 20,000,000 requests in horizon_s = 10 s; at most 10,000,000 are possible",
+        ),
+        (
+            {"count": 10, "arrivals": {"kind": "closed_loop", "workers": 20_000, "think_s": 1}},
+            "tenants.a.arrivals.workers: 200,000 closed-loop workers; at most 100,000 are possible",
+        ),
+    ],
+)
+def test_absurd_sizes_are_refused_before_anything_is_listed(fields: dict, message: str) -> None:
+    arrivals = {"kind": "dump", "at_s": 0, "requests": 1}
+    tenant = {"arrivals": arrivals, "prompt_tokens": 1, "output_tokens": 1, **fields}
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.from_data({**MINIMAL, "tenants": {"a": tenant}}, "here")
+    assert caught.value.problems[0] == message
+
+
+def test_sizes_are_summed_over_the_tenants() -> None:
+    arrivals = {"kind": "poisson", "rate_per_s": 600_000}
+    tenant = {"arrivals": arrivals, "prompt_tokens": 1, "output_tokens": 1}
+    with pytest.raises(ScenarioError, match="tenants: 12,000,000 requests in all; at most 10,000,000"):
+        Scenario.from_data({**MINIMAL, "tenants": {"a": tenant, "b": tenant}})
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ({"kind": "slots", "slots": 10**9}, "engine.slots: must be >= 1 and <= 1,000,000, got 1000000000"),
+        ({"kind": "replicas", "replicas": 10**6}, "engine.replicas: must be >= 1 and <= 10,000, got 1000000"),
+    ],
+)
+def test_absurd_engines_are_refused(engine: dict, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        Scenario.from_data({**MINIMAL, "engine": engine})
+
+
 # -- policy files ---------------------------------------------------------------------------------------
 
 

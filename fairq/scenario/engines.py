@@ -10,7 +10,7 @@ from pydantic import model_validator
 from fairq.scenario.engine_base import EngineSpec as EngineSpec
 from fairq.scenario.engine_base import ProfileName, profile_of
 from fairq.scenario.fleets import FLEETS
-from fairq.scenario.spec import Count, Limit, NonNegative, Positive, choice
+from fairq.scenario.spec import Count, Limit, NonNegative, Positive, Slots, choice
 
 if TYPE_CHECKING:
     from fairq.sim import SlotEngine
@@ -21,7 +21,7 @@ class SlotsSpec(EngineSpec):
     """``{kind: slots, slots: 8, overhead_s: 0.05, prefill_tokens_per_s: 8000, decode_tokens_per_s: 40}``."""
 
     tag = ("kind", "slots")
-    slots: Count = 8
+    slots: Slots = 8
     overhead_s: NonNegative = 0.0
     prefill_tokens_per_s: Positive = 8000
     decode_tokens_per_s: Positive = 40

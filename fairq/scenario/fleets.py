@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from fairq.scenario.engine_base import EngineSpec, ProfileName, profile_of
-from fairq.scenario.spec import Count, Limit, Name, NonNegative, Positive, Spec
+from fairq.scenario.spec import Count, Limit, Name, NonNegative, Positive, Replicas, Spec
 
 if TYPE_CHECKING:
     from fairq.memory import Part
@@ -163,7 +163,7 @@ class ReplicasSpec(CardSpec):
     """
 
     tag = ("kind", "replicas")
-    replicas: Count = 2
+    replicas: Replicas = 2
     router: Literal["round_robin", "least_busy", "session", "prefix", "pure_prefix"] = "session"
     slack: NonNegative = 4
     cache_tokens: Limit | None = None

@@ -16,7 +16,7 @@ from fairq.scenario.engines import AnyEngine, EngineSpec, SlotsSpec
 from fairq.scenario.logs import LogSpec
 from fairq.scenario.policies import AnyPolicy, Names, PolicySpec
 from fairq.scenario.spec import Limit, Name, NonNegative, Positive, ScenarioError, Spec, plain, validated
-from fairq.scenario.tenants import TenantSpec
+from fairq.scenario.tenants import TenantSpec, too_many
 from fairq.scenario.yaml_files import read_yaml, to_yaml, write_yaml
 from fairq.workload import Workload
 from fairq.workload.readers import Log
@@ -279,7 +279,8 @@ class Scenario:
         elif spec.horizon_s is not None:
             for group, tenant in spec.tenants.items():
                 problems += [f"tenants.{group}.{problem}" for problem in tenant.problems(spec.horizon_s)]
-            problems += self._name_problems()
+            crowd = too_many(spec.tenants, spec.horizon_s)
+            problems += crowd or self._name_problems()
         if problems:
             raise ScenarioError(self.source, problems)
         if spec.log is None:

@@ -83,10 +83,9 @@ def _at(field: str, message: str, value: Any) -> ValidationError:
 
 
 def _number(
-    above: float | None = None, least: float | None = None, most: float | None = None, whole: bool = False
+    above: float | None = None, least: float | None = None, most: int | None = None, whole: bool = False
 ) -> PlainValidator:
     limits = [f"> {above:g}" if above is not None else "", f">= {least:g}" if least is not None else ""]
-    limits += [f"<= {most:g}" if most is not None else ""]
     wanted = " and ".join(filter(None, limits))
     kind = "a whole number" if whole else "a number"
 
@@ -98,9 +97,10 @@ def _number(
             raise ValueError(f"must be {kind} {wanted}".rstrip() + f", got {_short(value)}")
         if not math.isfinite(number):
             raise ValueError(f"must be finite, got {_short(value)}")
-        inside = (above is None or number > above) and (least is None or number >= least)
-        if not inside or (most is not None and number > most):
+        if not ((above is None or number > above) and (least is None or number >= least)):
             raise ValueError(f"must be {wanted}, got {_short(value)}")
+        if most is not None and number > most:
+            raise ValueError(f"must be {wanted} and <= {most:,}, got {_short(value)}")
         return number
 
     return PlainValidator(validate)
@@ -118,6 +118,9 @@ Number = Annotated[float, _number()]
 Positive = Annotated[float, _number(above=0)]
 NonNegative = Annotated[float, _number(least=0)]
 Count = Annotated[int, _number(least=1, whole=True)]
+Slots = Annotated[int, _number(least=1, most=1_000_000, whole=True)]
+Replicas = Annotated[int, _number(least=1, most=10_000, whole=True)]
+"""Each slot and each replica is an entry in a list; more are a typing mistake, not a machine."""
 Limit = Annotated[int, _number(least=0, whole=True)]
 Cv = Annotated[float, _number(above=0, most=100)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
@@ -27,6 +27,12 @@ from fairq.workload import (
 )
 from fairq.workload.conversations import Conversations
 from fairq.workload.sizes import may_be_zero
+from fairq.workload.tenants import MOST_REQUESTS
+
+MOST = {"tenants": 100_000, "closed-loop workers": 100_000, "keys": 1_000_000, "requests": MOST_REQUESTS}
+"""What a scenario may come to in all: some seconds of set-up, and what memory holds. More is a slip of the
+hand; who means it runs a shorter ``horizon_s`` in more replications.
+"""
 
 # -- sizes ----------------------------------------------------------------------------------------------
 
@@ -318,3 +324,38 @@ class TenantSpec(Spec):
                 f"arrivals.times_s: must be < horizon_s ({horizon_s!r}), got {self.arrivals.times_s[-1]!r}"
             )
         return found
+
+    def comes_to(self, horizon_s: float) -> Iterator[tuple[str, str, float]]:
+        """(what, the field that says so, how many at most or as expected), without drawing or listing any."""
+        count = self.count or 1
+        yield "tenants", "count", count
+        if isinstance(self.keys, int):
+            yield "keys", "keys", count * self.keys
+        if isinstance(self.arrivals, ClosedLoopSpec):
+            yield "closed-loop workers", "arrivals.workers", count * self.arrivals.workers
+            return
+        process = self.arrivals.build()
+        assert not isinstance(process, ClosedLoop)
+        each = process.expected(horizon_s)
+        if each <= MOST_REQUESTS:  # else the workload says so
+            yield "requests", "arrivals", count * each
+
+
+def too_many(tenants: Mapping[str, TenantSpec], horizon_s: float) -> list[str]:
+    """What exceeds ``MOST``, per field where one does so alone."""
+    sums = dict.fromkeys(MOST, 0.0)
+    found = []
+    for group, tenant in tenants.items():
+        for what, field, number in tenant.comes_to(horizon_s):
+            sums[what] += number
+            if number > MOST[what]:
+                within = f" in horizon_s = {horizon_s:g} s" if what == "requests" else ""
+                most = f"at most {MOST[what]:,} are possible"
+                found.append(f"tenants.{group}.{field}: {number:,.0f} {what}{within}; {most}")
+    if not found:
+        found = [
+            f"tenants: {total:,.0f} {what} in all; at most {MOST[what]:,} are possible"
+            for what, total in sums.items()
+            if total > MOST[what]
+        ]
+    return found

@@ -18,7 +18,8 @@ from fairq.workload.seeds import stream
 from fairq.workload.sizes import Distribution, Estimate, Fixed, may_be_zero, tokens
 
 MOST_REQUESTS = 10_000_000
-"""A tenant expected to send more than this is a typing mistake, not an experiment."""
+"""A workload expected to send more than this is a typing mistake, not an experiment: its requests alone would
+take gigabytes. Who means it splits the time into several replications."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,13 @@ class Workload:
                 raise ValueError(f"tenant {tenant.name!r} appears twice")
             seen.add(tenant.name)
             _check_horizon(tenant, horizon_s)
+        processes = [tenant.arrivals for tenant in self.tenants]
+        total = sum(each.expected(horizon_s) for each in processes if not isinstance(each, ClosedLoop))
+        if total > MOST_REQUESTS:
+            raise ValueError(
+                f"the tenants would send {total:.3g} requests in {horizon_s!r} s;"
+                f" at most {MOST_REQUESTS:,} are possible"
+            )
 
     @property
     def group_of(self) -> dict[str, str]:

@@ -196,6 +196,10 @@ def test_no_open_loop_no_requests_and_no_loop_no_sources() -> None:
         ),
         (lambda: Workload([Tenant("a", "g", Times((9,)), 1, 1)], 9), r"tenant 'a': times_s must be before"),
         (lambda: Workload([Tenant("a", "g", Poisson(1e9), 1, 1)], 9), r"tenant 'a': .* would send 9e\+09"),
+        (
+            lambda: Workload([Tenant(name, "g", Poisson(1e6), 1, 1) for name in "ab"], 9),
+            r"the tenants would send 1.8e\+07 requests in 9 s; at most 10,000,000",
+        ),
         (lambda: Workload([LOOP], 10).closed_loops(0)[0].draw(3, 0), r"worker must be 0..2, got 3"),
     ],
 )
