@@ -347,6 +347,22 @@ def test_the_first_bad_row_stops_the_reading(tmp_path: Path) -> None:
         read_log(written(tmp_path, "bad.csv", BAD), **NAMED)
 
 
+@pytest.mark.parametrize(
+    ("rows", "unit", "line"),
+    [
+        ("2024-05-01T10:00:00Z,1,1,a\n", "s", 2),
+        ("5,1,1,a\n2024-05-01 10:00:00,1,1,a\n", None, 3),
+    ],
+)
+def test_dates_among_numbers_name_the_setting_that_reads_them(
+    tmp_path: Path, rows: str, unit: str | None, line: int
+) -> None:
+    path = written(tmp_path, "dates.csv", "t,p,o,who\n" + rows)
+    wanted = rf"dates.csv:{line}: t must be a number \(s\), or a time .* \(--time-unit iso\), got '2024-05-01"
+    with pytest.raises(TraceError, match=wanted):
+        read_log(path, **NAMED, time_unit=unit)
+
+
 def test_bad_rows_are_skipped_on_request_and_counted(tmp_path: Path) -> None:
     path = written(tmp_path, "bad.csv", BAD)
     log = read_log(path, **NAMED, skip_bad=True)

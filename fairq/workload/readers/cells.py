@@ -80,7 +80,11 @@ class Times:
         if self.unit == "iso":
             return _instants(cells)
         values = _floats(cells)
-        return Values(values * TIME_UNITS[self.unit], ~np.isfinite(values), f"a number ({self.unit})")
+        bad, should = ~np.isfinite(values), f"a number ({self.unit})"
+        shown = [cells[place] for place in np.flatnonzero(bad)[:1]]  # in the error
+        if not _instants(shown).bad.all():
+            should += ", or a time (ISO 8601) with time_unit iso (--time-unit iso)"
+        return Values(values * TIME_UNITS[self.unit], bad, should)
 
 
 def _unit_of(cell: Any) -> str:
