@@ -31,7 +31,7 @@ def why(policy, *requests, now=None):
 
 @pytest.mark.parametrize("ageing", [-1, float("nan"), float("inf"), "600", True])
 def test_a_bad_ageing_is_named(ageing):
-    with pytest.raises(ValueError, match="ageing") as raised:
+    with pytest.raises(ValueError, match=r"^ageing must be a finite number >= 0, got ") as raised:
         Priority(ageing=ageing)
     assert repr(ageing) in str(raised.value)
 
@@ -117,3 +117,19 @@ def test_cancelled_requests_are_skipped_wherever_they_stand():
         assert len(queue) == queue.waiting("a") == 20
         assert order(queue) == " ".join(f"a{n}" for n in range(1, 40, 2))
         assert queue.waiting("a") == 0
+
+
+def test_a_request_put_twice_is_refused_before_anything_was_asked():
+    """Fifo keeps a single line until a question splits it: both ways refuse."""
+    for ask_first in (False, True):
+        queue, request, other = FIFO(), asks("a1", arrival=1), asks("b1", arrival=2)
+        if ask_first:
+            assert queue.waiting("a") == 0
+        queue.put(request)
+        queue.put(other)
+        with pytest.raises(ValueError, match=r"put twice.*'a1'"):
+            queue.put(request)
+        assert queue.get() is request
+        with pytest.raises(ValueError, match=r"put twice.*'a1'"):
+            queue.put(request)
+        assert [queue.get(), queue.get()] == [other, None]
