@@ -80,11 +80,14 @@ class Times:
         if self.unit == "iso":
             return _instants(cells)
         values = _floats(cells)
-        bad, should = ~np.isfinite(values), f"a number ({self.unit})"
-        shown = [cells[place] for place in np.flatnonzero(bad)[:1]]  # in the error
-        if not _instants(shown).bad.all():
-            should += ", or a time (ISO 8601) with time_unit iso (--time-unit iso)"
-        return Values(values * TIME_UNITS[self.unit], bad, should)
+        return Values(values * TIME_UNITS[self.unit], ~np.isfinite(values), f"a number ({self.unit})")
+
+
+def hint(should: str, cell: Any) -> str:
+    """What to try, where a number was wanted and a date is there; else nothing."""
+    if not should.startswith("a number (") or _instants([cell]).bad[0]:
+        return ""
+    return ": dates are read with time_unit iso (--time-unit iso)"
 
 
 def _unit_of(cell: Any) -> str:

@@ -15,7 +15,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairq.workload.check import number, whole
-from fairq.workload.readers.cells import TIME_UNITS, Times, Values, maybe_numbers, names, numbers, tokens
+from fairq.workload.readers.cells import (
+    TIME_UNITS,
+    Times,
+    Values,
+    hint,
+    maybe_numbers,
+    names,
+    numbers,
+    tokens,
+)
 from fairq.workload.readers.forms import Columns, Form, find_form, known_as
 from fairq.workload.readers.tables import Chunk, Table, open_table, place
 from fairq.workload.seeds import stream
@@ -340,10 +349,11 @@ class _Reader:
     def _refused(
         self, bad: NDArray[np.bool_], chunk: Chunk, column: str, should: str, cells: Any
     ) -> NDArray[np.bool_]:
-        for row in np.flatnonzero(bad):
+        for n, row in enumerate(np.flatnonzero(bad)):
+            more = "" if n else hint(should, cells[row])  # one is shown: the first
             self._refuse(
                 int(chunk.lines[row]),
-                f"{column} must be {should}, got {_shown(cells[row])}",
+                f"{column} must be {should}, got {_shown(cells[row])}{more}",
                 f"{column} must be {should}",
             )
         return bad
