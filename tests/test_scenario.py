@@ -1,5 +1,6 @@
 """Scenario files: what they build, the round trip, and errors that name file, field and value."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fairq.data import data_names, data_path
 from fairq.scenario import Scenario, ScenarioError, load_policy, policy_from_data
 from fairq.scenario.policies import POLICIES
 from fairq.scenario.tenants import ARRIVALS, SIZES
+from fairq.scenario.yaml_files import to_yaml
 from fairq.workload import (
     ClosedLoop,
     Dump,
@@ -533,6 +535,27 @@ def test_all_problems_are_kept_and_the_first_is_shown() -> None:
         Scenario.from_data(data, "here")
     assert str(caught.value) == "here: seed: must be >= 0, got -1 (and 1 more)"
     assert caught.value.problems == ["seed: must be >= 0, got -1", "policies.x.quantum: must be > 0, got 0"]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("yes", "tenants.True: must be a valid string, got True (YAML for a bare yes, on or true): quote it"),
+        ("off", "tenants.False: must be a valid string, got False (YAML for a bare no, off or false): quote"),
+        ("~", "tenants.None: must be a valid string, got None (YAML for a bare null, ~ or nothing): quote"),
+        ("1", 'tenants.1: must be a valid string, got 1: quote it if it is a name ("1")'),
+        ("2.50", 'tenants.2.5: must be a valid string, got 2.5: quote it if it is a name ("2.5")'),
+        ("''", "tenants: a name must not be empty, got ''"),
+        ("2024-05-01", "a key must be a name, got 2024-05-01: quote it"),
+        ("", "found ':' (is the name before it missing?)"),
+    ],
+)
+def test_a_name_that_yaml_reads_as_something_else(tmp_path: Path, written: str, message: str) -> None:
+    text = to_yaml(MINIMAL).replace("  a:", f"  {written}:")
+    path = tmp_path / "odd.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioError, match=re.escape(message)):
+        Scenario.load(path)
 
 
 def test_more_requests_than_memory_holds_is_an_error() -> None:

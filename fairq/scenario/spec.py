@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, StringConstraints, ValidationError
@@ -150,12 +151,20 @@ def validated(kind: type[Spec], data: Any, source: str) -> Any:
 
 
 def _problem(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"] if part != "[key]")
+    where = [str(part) for part in error["loc"] if part != "[key]"]
+    if error["loc"] and (error["loc"][-1] == "[key]" or error["type"] == "invalid_key"):
+        where[-1] = str(error["input"])  # as YAML read it; pydantic calls True 1
     what, value = error["msg"], _short(error["input"])
     if error["type"] == "value_error":
         what = str(error["ctx"]["error"])  # ours: names the value itself
     elif error["type"] == "place":
         pass
+    elif error["type"] in ("string_type", "invalid_key"):
+        what = f"must be a valid string, got {value}{_quoting(error['input'])}"
+    elif error["type"] == "string_too_short":
+        what = f"must not be empty, got {value}"
+        if where and not where[-1]:  # a key
+            where, what = where[:-1], f"a name {what}"
     elif error["type"] == "missing":
         what = "is missing"
     elif error["type"] == "extra_forbidden":
@@ -164,7 +173,15 @@ def _problem(error: Any) -> str:
         what = f"must be a mapping, got {value}"
     else:
         what = f"{what.replace('Input should', 'must')}, got {value}"
-    return f"{where}: {what}" if where else what
+    return f"{'.'.join(where)}: {what}" if where else what
+
+
+def _quoting(value: Any) -> str:
+    """What to do where a name was meant and YAML read something else."""
+    if isinstance(value, bool) or value is None:
+        bare = {True: "yes, on or true", False: "no, off or false", None: "null, ~ or nothing"}[value]
+        return f" (YAML for a bare {bare}): quote it if it is a name"
+    return f': quote it if it is a name ("{value}")' if isinstance(value, (int, float, date)) else ""
 
 
 def _short(value: Any) -> str:

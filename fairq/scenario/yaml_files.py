@@ -23,8 +23,9 @@ class _Loader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, (str, int, float, bool, type(None))):
+                quote = f", got {key_node.value}: quote it" if isinstance(key_node, yaml.ScalarNode) else ""
                 raise yaml.constructor.ConstructorError(
-                    None, None, "a key must be a name", key_node.start_mark
+                    None, None, f"a key must be a name{quote}", key_node.start_mark
                 )
             if key in seen:
                 problem = f"key {key!r} is given twice (first on line {seen[key]})"
@@ -59,7 +60,10 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        raise ScenarioError(source + line, [f"bad YAML: {error.problem or error.context}"]) from None
+        problem = str(error.problem or error.context)
+        if problem.endswith("but found ':'"):
+            problem += " (is the name before it missing?)"
+        raise ScenarioError(source + line, [f"bad YAML: {problem}"]) from None
     except yaml.YAMLError as error:
         raise ScenarioError(source, [f"bad YAML: {' '.join(str(error).split())}"]) from None
     except RecursionError:
