@@ -50,6 +50,8 @@ RULES = {
         "fairq.profiles",  # the names in the menu of cards
         "fairq.saturation",  # the verdict on a log, a plain function of a run
         "fairq.capacity",  # the card of a log or an engine, a plain function too
+        "fairq.tune",  # the setting that keeps a promise, another one
+        "joblib",  # how many processes that may take
         "numpy",
         "pandas",
         "ipywidgets",

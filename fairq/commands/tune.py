@@ -146,23 +146,16 @@ def tune(
 
 def _as_served(scenario: Scenario, changes: list[str]) -> Scenario:
     """A log's own engine, unless somebody says which it is; says so (on stderr)."""
-    if scenario.log is None or any(change.startswith("engine") for change in changes):
+    if any(change.startswith("engine") for change in changes):
         return scenario
-    if "engine" in scenario.spec.model_fields_set:
-        return scenario
-    from fairq.tune.engine import engine_of
+    from fairq.tune.engine import as_served, engine_words
 
-    seen = engine_of(scenario.read())
-    if seen is None:
-        spec: Any = scenario.engine_spec
-        typer.echo(
-            f"fairq: the log does not say what served it; assumed: {spec.slots} slots of"
-            f" {spec.decode_tokens_per_s:g} tokens/s (--slots, --set engine.decode_tokens_per_s=…)",
-            err=True,
-        )
-        return scenario
-    typer.echo(f"fairq: {seen.words}", err=True)
-    return scenario.with_({"engine": seen.data})
+    served = as_served(scenario)
+    words = engine_words(served)
+    if words:
+        hint = "" if served is not scenario else " (--slots, --set engine.decode_tokens_per_s=…)"
+        typer.echo(f"fairq: {words}{hint}", err=True)
+    return served
 
 
 def document(made: Tuning) -> dict[str, Any]:

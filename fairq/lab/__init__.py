@@ -10,8 +10,9 @@ and a step-through: one decision of a policy at a time, with the reason for it.
 
 Parts: ``settings`` (what may be turned), ``runs`` (simulate only what is new), ``session`` (the numbers to
 draw), ``charts`` (one row per chart), ``knobs`` and ``controls`` (widgets), ``dispatch`` (redraw safely),
-``export``, ``code``; ``steps``, ``step_tables`` and ``steplab`` for the step-through. A new control is a
-provider in ``settings.PROVIDERS``, a new chart a row in ``charts.CHARTS``.
+``find`` (the setting that keeps a promise), ``export``, ``code``; ``steps``, ``step_tables`` and ``steplab``
+for the step-through. A new control is a provider in ``settings.PROVIDERS``, a new chart a row in
+``charts.CHARTS``.
 """
 
 from fairq.lab.lab import Lab

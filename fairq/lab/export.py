@@ -28,6 +28,8 @@ MIME = {
     ".csv": "text/csv",
     ".json": "application/json",
 }
+TAKEN = {".yaml": "text/yaml", ".html": "text/html", ".md": "text/markdown"}
+"""Files that come with a setting."""
 
 
 class LabFileError(InputError):
@@ -130,6 +132,9 @@ def read_document(text: str | bytes, source: str, folder: Path) -> tuple[Scenari
             ) from None
         if found != data["log_sha256"]:
             warnings.append(f"{log.name} has changed since this view was saved")
+    counts = data["settings"].get("seed", scenario.seed)
+    if data.get("seed", counts) != counts:
+        warnings.append(f"seed = {data['seed']!r} at the top is not read: settings.seed = {counts!r} counts")
     saved, now = data.get("versions", {}), versions()
     changed = [name for name in ("fairq", "numpy", "simpy") if name in saved and saved[name] != now.get(name)]
     if changed:
@@ -153,19 +158,20 @@ def links_html(files: Mapping[Path, bytes]) -> str:
     items = []
     for path, content in files.items():
         name = html.escape(path.name, quote=True)
-        shown = html.escape(_shown(path))
+        place = html.escape(shown(path))
         size = f"{max(1, len(content) // 1000):,} kB"
         if len(content) > LINK_BYTES:
-            items.append(f"<li><code>{shown}</code> ({size}; too large for a link)</li>")
+            items.append(f"<li><code>{place}</code> ({size}; too large for a link)</li>")
             continue
-        uri = f"data:{MIME[path.suffix]};base64,{base64.b64encode(content).decode('ascii')}"
+        uri = f"data:{(MIME | TAKEN)[path.suffix]};base64,{base64.b64encode(content).decode('ascii')}"
         items.append(
             f'<li><a download="{name}" href="{uri}" style="text-decoration:underline">Download {name}</a> '
-            f"<span>({size}), saved as <code>{shown}</code></span></li>"
+            f"<span>({size}), saved as <code>{place}</code></span></li>"
         )
     return f'<ul style="margin:4px 0;padding-left:1.2em;line-height:1.5">{"".join(items)}</ul>'
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
+    """A path as people see it: from the project's root."""
     root = project_root()
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

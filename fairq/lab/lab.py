@@ -23,6 +23,7 @@ from fairq.lab.compare import Alternative
 from fairq.lab.controls import Control, button, html_box
 from fairq.lab.dispatch import LatestOnMain, main_loop
 from fairq.lab.engines import DOWN_S, KINDS, kind_of
+from fairq.lab.find import Finder
 from fairq.lab.knobs import Choice, Knob, Ticks
 from fairq.lab.presets import QUESTIONS, Source, shipped
 from fairq.lab.runs import Plan, Runs, Superseded
@@ -35,6 +36,8 @@ from fairq.plots.quick import quick_png
 from fairq.result import Result
 from fairq.saturation import Verdict
 from fairq.scenario import Scenario
+from fairq.tune import Tuning
+from fairq.tune.engine import as_served
 
 SHOWS, SURE = "Policies", "How sure"
 UNHEALTHY, HEALTHY = "Unhealthy now", "Healthy again"
@@ -60,12 +63,14 @@ class Lab:
     chart : "bars", "before_after", "ecdf", "queue" or "slots"; and where the engine has what they show
         "batch", "memory", "ways", "routers".
     controls : names (or beginnings of names) of the settings to show, such as ``("quantum", "weight")``;
-        default all. Hidden ones keep working from code.
-    columns : for a log: the columns, as in ``Scenario.from_log``.
+        default all. Hidden ones keep working from code. ``"find"`` is the part that finds a setting; below a
+        log it always is.
+    columns : for a log: the columns, as in ``Scenario.from_log``. A log that says when it was served opens
+        on the engine it shows (``fairq.tune.engine``), unless ``engine`` is given.
 
     From code: ``lab.set(quantum=1000, weight_chat=3, chart="slots")``, ``lab.set(engine="replicas",
     router="prefix")``, ``lab.table``, ``lab.rows`` (of a chart of engines), ``lab.result``,
-    ``lab.save("name")``, ``lab.code()``, ``Lab.from_json(path)``.
+    ``lab.find("chat p99 ttft < 2 s")``, ``lab.save("name")``, ``lab.code()``, ``Lab.from_json(path)``.
 
     Raises
     ------
@@ -200,6 +205,27 @@ class Lab:
         self._settle()
         assert self._chart is not None
         return self._chart
+
+    def find(self, target: str | None = None, today: str | None = None) -> Tuning:
+        """The setting that keeps a promise at the lowest price to the others, as ``fairq.tune.tune`` finds it
+        for what is shown now; the page shows it, too, and ``.save(folder)`` writes it.
+
+        Parameters
+        ----------
+        target : as in ``fairq tune --target``; None: what stands in the box.
+        today : the policy in use (default: the one chosen there, first the scenario's first).
+
+        Raises
+        ------
+        InputError : a promise or policy that is wrong. KeyboardInterrupt : interrupted, nothing is shown.
+        """
+        self._settle()
+        return self._finder.run(target, today)
+
+    @property
+    def found(self) -> Tuning | None:
+        """What ``find`` or its button found last, for the scenario that is open."""
+        return self._finder.made
 
     def code(self) -> str:
         """Python that makes the same numbers without the lab."""
@@ -346,7 +372,9 @@ class Lab:
         page = widgets.Box(
             [self._left, right], layout=widgets.Layout(flex_flow="row wrap", align_items="flex-start")
         )
-        self.widget: Any = widgets.VBox([widgets.HTML(controls.CSS, tooltip=""), page, self._numbers])
+        self._finder = Finder(self._to_tune)
+        style = widgets.HTML(controls.CSS, tooltip="")
+        self.widget: Any = widgets.VBox([style, page, self._numbers, self._finder.widget])
         self.widget.add_class("fairq-lab")
 
     def _open(
@@ -361,7 +389,7 @@ class Lab:
         """Show another scenario, or the same on another engine: new knobs, everything at its default."""
         session = Session(scenario, self._runs, engine, users)
         names = list(scenario.policies)
-        ticks = Ticks("policies", names, names, {n: f"Simulate {n}" for n in names})
+        ticks = Ticks("policies", names, names, {n: f"Simulate {n}" for n in names}, self._keep_last)
         made: dict[str, Control] = {"policies": ticks}
         if policies is not None:
             ticks.value = policies
@@ -404,6 +432,7 @@ class Lab:
         self._defaults |= {"engine": kind_of(scenario), "chart": self._first_chart}
         if "users" in made:
             self._defaults["users"] = 0
+        self._finder.open(scenario)
         self._lay_out()
         self._dirty = True
 
@@ -456,6 +485,8 @@ class Lab:
         reset = button("Reset", "Every knob back to where the scenario has it", self._reset_clicked)
         top = [self._preset.row] if self._visible("preset") else []
         self._left.children = [*top, *controls.side(sections), reset]
+        offered = self._visible("find") or self._session.base.log is not None
+        self._finder.widget.layout.display = None if offered else "none"
         self._shape_for_chart()
         controls.fill_tooltips(self.widget)
 
@@ -612,6 +643,8 @@ class Lab:
             self._shown_time.value = f"shown: {number(low)} to {number(high)} s{automatic}"
         self._numbers.value = self._numbers_html(view, choices)
         self._report.value = self._report_html(plan, choices["under"])
+        self._finder.aged(plan.scenario)
+        self._finder.suggest(lambda: {p: self._runs.run(plan, p, 0).requests for p in policies})
         if self._listing_open:
             self._listing.value = self._listing_html()
         self.timing["draw"] = time.perf_counter() - began
@@ -640,8 +673,15 @@ class Lab:
             lines += report.card_lines(report.card_of(plan.scenario))
         if log is not None:
             account = self._session.base.read().account
+            words = self._session.engine_words
+            lines += [f"{words[:1].upper()}{words[1:]}."] if words else []
             lines += replace(account, source=Path(log.file).name).lines()
         return report.report_html(f"Under {policy}: {verdict.name}", lines)
+
+    def _to_tune(self) -> tuple[Scenario, int | None]:
+        """What is shown, and the runs behind a number where there are several. Raises ValueError."""
+        scenario = self._plan().scenario
+        return scenario, self._wanted if scenario.random else None
 
     def _choices(self, policies: Sequence[str]) -> dict[str, Any]:
         choices = self.settings
@@ -661,6 +701,9 @@ class Lab:
         fresh = f"{made} new in {_ms(self.timing.get('simulate', 0))}, {kept} from memory"
         notes = "".join(f" Note: {w}." for w in self._warnings)
         return f"{what}: {fresh}; drawn in {_ms(self.timing.get('draw', 0))}.{notes}"
+
+    def _keep_last(self, policy: str) -> None:
+        self._say(f"{policy} stays: it is the last policy ticked. Tick another one first.")
 
     def _say(self, words: str, error: bool = False) -> None:
         color = "#B3261E" if error else "var(--jp-ui-font-color2,#5B6770)"
@@ -893,7 +936,7 @@ def open_source(source: Any, columns: Mapping[str, Any]) -> Scenario:
             f"source must be a Scenario, a scenario's name or file, or a log's file, got {source!r}"
         )
     if str(source).lower().endswith(uploads.ENDINGS):
-        return Scenario.from_log(source, **columns)
+        return as_served(Scenario.from_log(source, **columns))
     return Scenario.load(source)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
@@ -21,6 +21,7 @@ from fairq.lab.summary import combine, labelled, run_numbers
 from fairq.plots import TenantStyle, rest_name, tenant_styles, top_tenants
 from fairq.saturation import Verdict
 from fairq.scenario import Scenario
+from fairq.tune.engine import engine_words
 
 CONFIDENT = 10
 """Runs behind a settled picture."""
@@ -240,6 +241,11 @@ class Session:
                     )
                     found[label][quantile] = metrics.paired_difference(now, was)
         return found
+
+    @cached_property
+    def engine_words(self) -> str:
+        """How the engine of a log is known, in words."""
+        return engine_words(self.base)
 
     def verdict(self, plan: Plan, policy: str) -> Verdict:
         """On the first run under a policy. Raises ValueError for a run without length."""

@@ -11,6 +11,7 @@ from typing import Any
 from fairq.files import InputError, write_whole
 from fairq.lab.export import exports_folder, slug
 from fairq.scenario import Scenario
+from fairq.tune.engine import as_served
 
 ENDINGS = (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
 """Files that are logs (``fairq.workload.readers`` recognises the form)."""
@@ -30,7 +31,8 @@ class Upload:
 
 
 def open_upload(content: bytes, name: str, *, skip_bad: bool = False, **columns: Any) -> Scenario:
-    """The log as a scenario that replays it; its file is kept as ``figures/exports/logs/NAME``.
+    """The log as a scenario that replays it on the engine it shows; its file is kept as
+    ``figures/exports/logs/NAME``.
 
     Nothing is kept of a file that cannot be read. Another file of the same name gets a name of its own.
 
@@ -52,7 +54,7 @@ def open_upload(content: bytes, name: str, *, skip_bad: bool = False, **columns:
             Scenario.from_log(draft, **options)
         except ValueError as error:
             raise InputError(str(error).replace(f"{folder}/", "").replace(f"{folder}\\", "")) from None
-    return Scenario.from_log(_kept(content, stem, ending), **options)
+    return as_served(Scenario.from_log(_kept(content, stem, ending), **options))
 
 
 def _kept(content: bytes, stem: str, ending: str) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairq.capacity import from_served
+from fairq.scenario import Scenario
 from fairq.workload.readers import Log
 
 
@@ -47,3 +48,25 @@ def engine_of(log: Log) -> SeenEngine | None:
         f" {data['prefill_tokens_per_s']:,.0f} tokens/s"
     )
     return SeenEngine(data, words)
+
+
+def as_served(scenario: Scenario) -> Scenario:
+    """A log on the engine that it was served by, where it tells and nobody said which."""
+    if scenario.log is None or "engine" in scenario.spec.model_fields_set:
+        return scenario
+    seen = engine_of(scenario.read())
+    return scenario if seen is None else scenario.with_({"engine": seen.data})
+
+
+def engine_words(scenario: Scenario) -> str:
+    """How a log's engine is known, or that it is assumed; nothing where somebody said which it is."""
+    if scenario.log is None:
+        return ""
+    if "engine" not in scenario.spec.model_fields_set:
+        spec: Any = scenario.engine_spec
+        return (
+            f"the log does not say what served it; assumed: {spec.slots} slots of"
+            f" {spec.decode_tokens_per_s:g} tokens/s"
+        )
+    seen = engine_of(scenario.read())
+    return seen.words if seen is not None and scenario.data()["engine"] == seen.data else ""

@@ -26,7 +26,7 @@ _PAGE = (
     "body{font:15px/1.5 system-ui,sans-serif;background:#fff;margin:2rem auto;max-width:60rem;padding:0 1rem}"
 )
 _STYLE = """
-.fairq{font-family:system-ui,sans-serif;color:#1F2933;background:#fff;max-width:60rem}
+.fairq{font-family:system-ui,sans-serif;color:#1F2933;background:#fff;max-width:60rem;line-height:1.5}
 .fairq h1{font-size:1.5rem;margin:.2rem 0}.fairq h2{font-size:1.15rem;margin:1.6rem 0 .4rem}
 .fairq .lead{font-size:1.05rem;border-left:4px solid #009E73;padding:.4rem .8rem;background:#F1F8F5}
 .fairq .none{border-color:#D55E00;background:#FDF3EC}
@@ -35,6 +35,7 @@ _STYLE = """
 .fairq th{color:#5B6770;font-weight:600}.fairq td:first-child,.fairq th:first-child{text-align:left}
 .fairq tr.best td{font-weight:700;background:#F1F8F5}.fairq tr.today td{background:#F4F6F8}
 .fairq pre{background:#F4F6F8;padding:.7rem .9rem;overflow-x:auto;font-size:.85rem;line-height:1.4}
+.fairq summary{cursor:pointer;padding:.25rem 0;font-weight:600}
 .fairq img{max-width:100%;height:auto}.fairq .soft{color:#5B6770}
 """
 
@@ -55,26 +56,54 @@ def fragment(made: Tuning) -> str:
     return f'<style>{_STYLE}</style>\n<div class="fairq">' + "\n".join(_parts(made)) + "</div>"
 
 
+def brief(made: Tuning) -> str:
+    """The same where there is little room: the recommendation and its picture, the rest to be unfolded."""
+    folded = {
+        "Who pays, party by party": _picture(who_pays(made)) + _payers(made),
+        "How to type it: vLLM, LiteLLM, llama.cpp, nginx": "\n".join(_typed(made)),
+        f"All {len(made.settings)} settings that were tried": _settings(made),
+    }
+    parts = [
+        *_verdict(made),
+        _picture(pareto(made)),
+        *_policy(made, "h3"),
+        *(f"<details><summary>{title}</summary>{body}</details>" for title, body in folded.items()),
+    ]
+    return f'<style>{_STYLE}</style>\n<div class="fairq">' + "\n".join(parts) + "</div>"
+
+
 def _parts(made: Tuning) -> Iterator[str]:
-    first, *rest = made.lines()
     promise = " and ".join(map(str, made.targets))
     yield f"<h1>{_text(made.scenario.name)}: {_text(promise)}</h1>"
-    yield f'<p class="lead{"" if made.chosen else " none"}">{_text(first)}</p>'
-    yield "<ul>" + "".join(f"<li>{_text(line)}</li>" for line in rest) + "</ul>"
+    yield from _verdict(made)
     yield "<h2>What each setting gives, and what it costs</h2>" + _picture(pareto(made))
     yield "<h2>Who pays</h2>" + _picture(who_pays(made))
     yield _payers(made)
-    yield "<h2>The policy file</h2><p class=soft>It loads back: "
-    yield f'<code>fairq.scenario.load_policy("policy.yaml")</code>{_engine_words(made)}</p>'
-    yield f"<pre>{_text(made.policy_yaml())}</pre>"
+    yield from _policy(made, "h2")
     yield "<h2>How to type it</h2>"
+    yield from _typed(made)
+    yield "<h3>In front of the engine, exactly</h3>"
+    yield f"<pre>{_text(example())}</pre>"
+    yield "<h2>All settings</h2>" + _settings(made)
+
+
+def _verdict(made: Tuning) -> Iterator[str]:
+    first, *rest = made.lines()
+    yield f'<p class="lead{"" if made.chosen else " none"}">{_text(first)}</p>'
+    yield "<ul>" + "".join(f"<li>{_text(line)}</li>" for line in rest) + "</ul>"
+
+
+def _policy(made: Tuning, heading: str) -> Iterator[str]:
+    yield f"<{heading}>The policy file</{heading}><p class=soft>It loads back: "
+    yield f'<code>fairq.scenario.load_policy("policy.yaml")</code>{_text(_engine_words(made))}</p>'
+    yield f"<pre>{_text(made.policy_yaml())}</pre>"
+
+
+def _typed(made: Tuning) -> Iterator[str]:
     for each in hows(made):
         yield f"<h3>{_text(each.tool)}</h3><pre>{_text(each.text)}</pre>"
         yield "<p class=soft>What this cannot express:</p><ul class=soft>"
         yield "".join(f"<li>{_text(one)}</li>" for one in each.cannot) + "</ul>"
-    yield "<h3>In front of the engine, exactly</h3>"
-    yield f"<pre>{_text(example())}</pre>"
-    yield "<h2>All settings</h2>" + _settings(made)
 
 
 def hows(made: Tuning) -> list[HowTo]:
@@ -100,21 +129,27 @@ def example() -> str:
     return data_path(EXAMPLE).read_text(encoding="utf-8")
 
 
-def write(made: Tuning, folder: Path) -> list[Path]:
-    """All of it as files."""
-    pictures = [("pareto", pareto(made)), ("who_pays", who_pays(made))]
-    written = [write_whole(folder / "report.html", page(made))]
-    written += [
-        write_whole(folder / f"{name}.{format}", chart.to_bytes(format))
-        for name, chart in pictures
+def contents(made: Tuning) -> dict[str, bytes]:
+    """All of it as files, by name."""
+    texts = {
+        "report.html": page(made),
+        "policy.yaml": _commented(made),
+        "settings.csv": made.table.to_csv(index=False, lineterminator="\n"),
+        "payers.csv": made.payers.to_csv(index=False, lineterminator="\n"),
+        "how_to_type_it.md": how_to_text(hows(made)),
+        "asyncio_gateway.py": example(),
+    }
+    pictures = {
+        f"{name}.{format}": chart.to_bytes(format)
+        for name, chart in (("pareto", pareto(made)), ("who_pays", who_pays(made)))
         for format in ("png", "svg")
-    ]
-    written.append(write_whole(folder / "policy.yaml", _commented(made)))
-    for name, table in (("settings", made.table), ("payers", made.payers)):
-        written.append(write_whole(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n")))
-    written.append(write_whole(folder / "how_to_type_it.md", how_to_text(hows(made))))
-    written.append(write_whole(folder / "asyncio_gateway.py", example()))
-    return written
+    }
+    return {name: text.encode("utf-8") for name, text in texts.items()} | pictures
+
+
+def write(made: Tuning, folder: Path) -> list[Path]:
+    """All of it into a folder, the report first. Raises OSError."""
+    return [write_whole(folder / name, content) for name, content in contents(made).items()]
 
 
 def how_to_text(several: Iterable[HowTo]) -> str:

@@ -332,7 +332,7 @@ def test_controls_may_be_limited_and_hidden_ones_still_work() -> None:
             yield from everything(child)
 
     labels = {getattr(w, "description", "") for w in everything(lab.widget)}
-    assert {"Quantum (tokens)", "chat", "nightly"} <= labels
+    assert {"Quantum (tokens)", "Weight: chat", "Weight: nightly"} <= labels
     assert not {"Slots", "Seed", "Load ×"} & labels
     assert lab.set(slots=5).scenario.data()["engine"]["slots"] == 5
 
@@ -364,6 +364,14 @@ def test_reset_brings_every_knob_back(lab: Lab) -> None:
     assert lab.settings != before
     lab._left.children[-1].click()
     assert lab.settings == before
+
+
+def test_the_last_tick_stays_and_the_status_says_why(lab: Lab) -> None:
+    lab.set(policies=["DRR" if "DRR" in lab.settings["policies"] else lab.settings["policies"][0]])
+    (last,) = lab.settings["policies"]
+    lab._control("policies").boxes[last].value = False
+    assert lab.settings["policies"] == [last]
+    assert f"{last} stays: it is the last policy ticked" in lab._status.value
 
 
 def test_a_policy_that_is_unticked_leaves_the_comparison(lab: Lab) -> None:
@@ -533,7 +541,7 @@ def test_choosing_a_preset_shows_that_scenario() -> None:
     lab._preset.menu.value = "published_burst"
     assert lab.scenario == Scenario.load("published_burst")
     assert "p99" in lab._picture.value
-    assert "noisy" in {
+    assert "Weight: noisy" in {
         row.children[0].description for row in lab._left.children if hasattr(row, "children") and row.children
     }
     lab._preset.menu.value = "small box"
@@ -601,6 +609,15 @@ def test_the_json_loads_back_into_the_same_view(lab: Lab, project: Path) -> None
     assert back.scenario == lab.scenario
     pd.testing.assert_frame_equal(back.table, lab.table)
     assert back.chart.to_bytes("png") == lab.chart.to_bytes("png")
+
+
+def test_a_seed_changed_where_it_is_not_read_is_named(lab: Lab, project: Path) -> None:
+    path = lab.save("view", formats=["json"])[0]
+    data = json.loads(path.read_text())
+    assert Lab.from_json(path)._warnings == []
+    path.write_text(json.dumps({**data, "seed": 99}))
+    [warning] = Lab.from_json(path)._warnings
+    assert warning == f"seed = 99 at the top is not read: settings.seed = {data['settings']['seed']} counts"
 
 
 def test_the_json_of_a_log_finds_the_log_and_notices_a_change(log: Path, project: Path) -> None:
@@ -679,7 +696,8 @@ def test_export_buttons_write_files_and_offer_links(lab: Lab, project: Path) -> 
             walk(child)
 
     walk(lab.widget)
-    assert {"PNG", "SVG", "PDF", "CSV", "JSON", "All files", "Show code", "Reset"} == set(buttons)
+    finding = {"Find a setting", "Stop"}
+    assert {"PNG", "SVG", "PDF", "CSV", "JSON", "All files", "Show code", "Reset"} == set(buttons) - finding
     buttons["SVG"].click()
     path = project / "figures" / "exports" / "small-box_bars.svg"
     assert path.read_bytes() == lab.chart.to_bytes("svg")
