@@ -280,6 +280,12 @@ def test_gantt_bars_are_the_rows() -> None:
     assert "a 8 slot-seconds, b 8 slot-seconds" in chart.alt
 
 
+def test_gantt_speaks_of_others_as_of_several() -> None:
+    many = rows([(f"t{n}", n, n, n + 1, 0) for n in range(20)])
+    title = plots.slot_gantt({"FIFO": many}, slots=1).data["title"]
+    assert title == "others hold 65 % of the slot time under FIFO"
+
+
 def test_gantt_has_a_row_per_slot_even_when_one_is_idle() -> None:
     chart = plots.slot_gantt({"FIFO": TWO_SLOTS}, slots=5)
     assert chart.axes[0].get_ylim() == (4.5, -0.5)

@@ -127,12 +127,21 @@ class Knob:
 
 
 class Ticks:
-    """Tick-boxes for a set of names; at least one stays ticked. ``value`` is a tuple in the order given."""
+    """Tick-boxes for a set of names; at least one stays ticked. ``value`` is a tuple in the order given.
+
+    ``on_refusal`` is told which box ticked itself again, being the last.
+    """
 
     def __init__(
-        self, name: str, options: Sequence[str], value: Sequence[str], tooltips: dict[str, str]
+        self,
+        name: str,
+        options: Sequence[str],
+        value: Sequence[str],
+        tooltips: dict[str, str],
+        on_refusal: Callable[[str], None] = lambda option: None,
     ) -> None:
         self.name = name
+        self._on_refusal = on_refusal
         self.boxes: dict[str, Any] = {
             option: widgets.Checkbox(
                 value=option in value,
@@ -184,6 +193,7 @@ class Ticks:
                 change["owner"].value = True
             finally:
                 self._quiet = False
+            self._on_refusal(change["owner"].description)
             return
         self._tell()
 

@@ -74,7 +74,7 @@ def weights(scenario: Scenario) -> list[Setting]:
     return [
         Setting(
             f"weight_{name}",
-            name,
+            f"Weight: {name}",
             f"How much service {name} is owed, relative to the others",
             WEIGHTS,
             float(value),

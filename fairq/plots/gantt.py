@@ -11,7 +11,18 @@ from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fairq.plots.panels import panel_page, prepare, span
-from fairq.plots.style import INK, Chart, TenantStyle, hatch_ink, number, plain, styled, tick, time_unit
+from fairq.plots.style import (
+    INK,
+    OTHERS,
+    Chart,
+    TenantStyle,
+    hatch_ink,
+    number,
+    plain,
+    styled,
+    tick,
+    time_unit,
+)
 
 BAR = 0.8
 
@@ -153,4 +164,5 @@ def _finding(bars: Mapping[tuple[str, str], np.ndarray], policies: list[str], na
     if whole <= 0:
         return f"No slot is used under {plain(first)}"
     most = max(held, key=lambda t: held[t])
-    return f"{plain(most)} holds {100 * held[most] / whole:.0f} % of the slot time under {plain(first)}"
+    hold = "hold" if most == OTHERS or most.startswith("all others") else "holds"
+    return f"{plain(most)} {hold} {100 * held[most] / whole:.0f} % of the slot time under {plain(first)}"
