@@ -26,7 +26,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from fairq.policies.base import Eligible, check_number, show
+from fairq.policies.base import Eligible, check_number, no_request, show
 from fairq.policies.fair import Fair
 from fairq.policies.lines import Cover, Entry, Gate, Line, Member, TenantLines
 from fairq.request import Number, Request
@@ -143,29 +143,37 @@ class DRR(Fair[_Tenant]):
         if self._lone is not None:
             self._admit_lone()
         waiting, latest = self._waiting, self._latest
-        if request in waiting or request in self._running:
+        try:
+            again = request in waiting or request in self._running
+            arrival, tenant = request.arrival, request.tenant
+        except (AttributeError, TypeError):
+            raise no_request(request) from None
+        if again:
             super().put(request)  # which refuses it
-        arrival = request.arrival
         if arrival is None:
             arrival = latest
         elif arrival > latest:
             self._latest = latest = arrival
         order = self._puts
         self._puts = order + 1
-        state = self._tenants.get(request.tenant)
-        if state is not None and state.waiting:
-            if state.exact and arrival >= latest and state.key == request.key:
-                # Behind the last of its one line: nothing else changes.
-                waiting[request] = entry = (arrival, order, request)
-                state.queue.append(entry)
-                state.waiting += 1
-                return
-        elif not waiting and (state is None or state.deficit == 0):
+        state = self._tenants.get(tenant)
+        if not waiting and (state is None or state.deficit == 0):
             # Alone, its turn would come at once and leave no trace: the ring need not hear of it
             # unless another comes first.
             waiting[request] = self._lone = (arrival, order, request)
-            return
-        waiting[request] = self._enter(request, arrival, order)
+        elif state is not None and state.exact and state.key == request.key and arrival >= latest:
+            # Last of its one line: nothing else changes unless it is also the first.
+            waiting[request] = entry = (arrival, order, request)
+            state.queue.append(entry)
+            state.waiting += 1
+            if state.waiting == 1:
+                rank = self._enlist(state, request.cost)
+                if state.cover:
+                    self._pool.place(state, rank)
+                else:
+                    self._pool.put(state, rank)
+        else:
+            waiting[request] = self._enter(request, arrival, order)
 
     def _admit_lone(self) -> None:
         """Let the one who was alone join the ring."""
@@ -190,18 +198,23 @@ class DRR(Fair[_Tenant]):
         if eligible is not None:
             return super().get(eligible, now)
         pool = self._pool
-        state: _Tenant | None = pool.ready[0][2] if pool.settled else pool.top()
+        if not pool.settled:
+            pool.settle()
+        state: _Tenant | None = pool.ready[0][1] if pool.settled else None
         if state is None or not state.exact or state.ghosts:
             return super().get(eligible, now)
         queue = state.queue
         request = queue[0][2]
         cost, deficit = request.cost, state.deficit
-        if state is self._turn and state.open and deficit >= cost:
-            pass  # its visit goes on
-        else:
+        last = self._turn
+        if state is not last or not state.open or deficit < cost:
             rank = state.entry[0]
-            if not self._plain(state, rank):
+            if state.owed or rank[2] != RING or rank < self._frontier or (state.open and state is not last):
                 return super().get(eligible, now)
+            if state is not last and last is not None and last.open:
+                if last.owed or not last.exact or last.ahead <= self._frontier[0]:
+                    return super().get(eligible, now)
+                last.open = False
             if deficit + state.gain >= cost:
                 deficit += state.gain
             else:
@@ -226,17 +239,6 @@ class DRR(Fair[_Tenant]):
                 ahead += self._visits(state, cost) - 1
             pool.postpone(state, (ahead, state.place, RING))
         return request  # type: ignore[no-any-return]
-
-    def _plain(self, state: _Tenant, rank: Rank) -> bool:
-        """Whether its visit begins as in a ring without caps; ends that of the last one if so."""
-        if state.open or state.owed or rank[2] != RING or rank < self._frontier:
-            return False
-        last = self._turn
-        if last is not None and last.open:
-            if last.owed or not last.exact or last.ahead <= self._frontier[0]:
-                return False
-            last.open = False
-        return True
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
         self._admit_lone()

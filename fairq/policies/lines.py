@@ -87,11 +87,14 @@ class Member:
     __slots__ = ("cover", "entry", "exact", "home", "lots")
 
     def __init__(self, cover: Cover = ()) -> None:
-        self.entry: Any = None  # (rank, serial, self) as it stands in the pool; any other is stale
+        self.entry: Any = None  # (rank, self) as it stands in the pool; any other is stale
         self.exact = True  # the rank it stands at is its rank whenever nothing is held
         self.lots: AbstractSet[Hold] = NOWHERE
         self.cover = cover
         self.home: Bundle | None = None
+
+    def __lt__(self, other: Member) -> bool:
+        return False  # a stale entry may share the rank of a live one: either may come first
 
     def rank(self, gate: Gate | None) -> Any:
         """Its rank under a gate, never before the rank it was placed at; ``None`` when held."""
@@ -112,7 +115,7 @@ class Pool:
     they are passed over at one stroke, however many they are.
     """
 
-    __slots__ = ("_bundles", "_lots", "_runs", "_serial", "_size", "ready", "settled")
+    __slots__ = ("_bundles", "_lots", "_runs", "_size", "ready", "settled")
 
     def __init__(self) -> None:
         self.ready: list[Any] = []
@@ -121,7 +124,6 @@ class Pool:
         self._lots: dict[Hold, list[Any]] = {}
         self._bundles: dict[Cover, Bundle] = {}
         self._size = 0
-        self._serial = 0  # stale entries may share a rank: members are never compared
 
     def place(self, member: Member, rank: Any) -> None:
         """Put a member in, or move it to another rank."""
@@ -144,8 +146,7 @@ class Pool:
             self._size += 1
         elif old[0] == rank and not member.lots:
             return  # one in a lot is looked at anew: it may have got a key that is not held
-        self._serial = serial = self._serial + 1
-        member.entry = entry = (rank, serial, member)
+        member.entry = entry = (rank, member)
         if member.lots:
             member.lots = NOWHERE
         ready = self.ready
@@ -159,24 +160,27 @@ class Pool:
             if not run or run[-1][0] < rank:
                 run.append(entry)
                 return
+            if len(run) == 1 or run[-2][0] < rank:
+                run.insert(-1, entry)  # who joins a ring stands just before the one whose turn is on
+                return
         if len(self._runs) < RUNS:
             self._runs = (*self._runs, deque((entry,)))
             return
         heappush(ready, entry)
         self.settled = False
         if len(ready) > 64 + 2 * self._size:
-            self.ready = [e for e in ready if e[2].entry is e]
+            self.ready = [e for e in ready if e[1].entry is e]
             heapify(self.ready)
 
-    def _refill(self) -> list[Any]:
+    def settle(self) -> list[Any]:
         """The ready heap, with a live entry on top that no entry of a run precedes."""
         ready = self.ready
-        while ready and ready[0][2].entry is not ready[0]:
+        while ready and ready[0][1].entry is not ready[0]:
             heappop(ready)
         least: Any = ready[0] if ready else None
         source = None
         for run in self._runs:
-            while run and run[0][2].entry is not run[0]:
+            while run and run[0][1].entry is not run[0]:
                 run.popleft()
             if run and (least is None or run[0] < least):
                 least, source = run[0], run
@@ -191,35 +195,40 @@ class Pool:
 
     def postpone(self, first: Member, rank: Any) -> None:
         """Place the first member of a settled pool anew, at a later rank: ``put`` with less to ask."""
-        ready = self.ready
-        self._serial = serial = self._serial + 1
-        first.entry = entry = (rank, serial, first)
+        first.entry = entry = (rank, first)
         for run in self._runs:
             if not run or run[-1][0] < rank:
                 run.append(entry)
-                break
-        else:
-            heapreplace(ready, entry)
-            self.settled = False
-            return
-        if len(ready) == 1 and len(self._runs) == 1:
-            following = run.popleft()
-            if following[2].entry is following:
-                ready[0] = following
+                self._follow()
                 return
-        heappop(ready)
+        heapreplace(self.ready, entry)
         self.settled = False
 
     def take(self, member: Member) -> None:
         """Remove a member that stands in no bundle."""
-        ready = self.ready
-        if ready and ready[0] is member.entry:
-            heappop(ready)
-            self.settled = False
+        ready, entry = self.ready, member.entry
         member.entry = None
+        if ready and ready[0] is entry:
+            if self.settled:
+                self._follow()
+            else:
+                heappop(ready)
         if member.lots:
             member.lots = NOWHERE
         self._size -= 1
+
+    def _follow(self) -> None:
+        """The first of a settled pool has left: the next of a lone run is first at once."""
+        ready = self.ready
+        if len(ready) == 1 and len(self._runs) == 1:
+            run = self._runs[0]
+            while run:
+                following = run.popleft()
+                if following[1].entry is following:
+                    ready[0] = following
+                    return
+        heappop(ready)
+        self.settled = False
 
     def _place_in_bundle(self, member: Member, rank: Any) -> None:
         bundle = self._bundles.get(member.cover) if member.cover else None
@@ -246,7 +255,7 @@ class Pool:
 
     def least(self) -> Any:
         """The smallest rank at which a member stands, held or not; ``None`` when there is none."""
-        heaps = [self._refill(), *self._lots.values()]
+        heaps = [self.settle(), *self._lots.values()]
         for heap in heaps:
             _drop_stale(heap)
         least = _least(heaps)
@@ -256,10 +265,11 @@ class Pool:
         """The first member when that takes no search: nothing is held, and its rank is exact."""
         if self._lots:
             return None
-        ready = self.ready if self.settled else self._refill()
-        if not ready:
+        if not self.settled:
+            self.settle()
+        if not self.ready:
             return None
-        first = ready[0][2]
+        first = self.ready[0][1]
         return first if first.exact else None
 
     def best(self, gate: Gate | None) -> Any:
@@ -289,7 +299,7 @@ class Pool:
             entry = heap[0]
             if found is not None and found_rank < entry[0]:
                 break
-            member = entry[2]
+            member = entry[1]
             rank = member.rank(gate)
             if rank == entry[0]:
                 found = member
@@ -308,18 +318,18 @@ class Pool:
             else:
                 self._set_back(entry, gate, aside)
             _drop_stale(heap)
-            self._refill()
+            self.settle()
         return found
 
     def holds(self) -> list[Hold]:
         """What keeps its members back, after ``best`` found none."""
-        if self._refill():  # refused by a caller's predicate and set aside for that one call
+        if self.settle():  # refused by a caller's predicate and set aside for that one call
             return [REFUSED]
-        return [hold for hold, lot in self._lots.items() if any(e[2].entry is e for e in lot)]
+        return [hold for hold, lot in self._lots.items() if any(e[1].entry is e for e in lot)]
 
     def _open_heaps(self) -> list[list[Any]]:
         """The ready heap and the lots that nothing holds any more; a lot of one joins the ready."""
-        heaps = [self._refill()]
+        heaps = [self.settle()]
         if self._lots:
             for hold in [hold for hold in self._lots if not hold.closed]:
                 lot = self._lots[hold]
@@ -332,12 +342,12 @@ class Pool:
 
     def _release(self, hold: Hold) -> None:
         for entry in self._lots.pop(hold):
-            if entry[2].entry is entry:
-                entry[2].lots -= {hold}
+            if entry[1].entry is entry:
+                entry[1].lots -= {hold}
                 heappush(self.ready, entry)
 
     def _set_back(self, entry: Any, gate: Gate, aside: list[Any]) -> None:
-        member = entry[2]
+        member = entry[1]
         holds = set(member.holds(gate))
         if REFUSED in holds or not holds:  # a predicate may answer otherwise at the next call
             aside.append(entry)
@@ -349,7 +359,7 @@ class Pool:
 
 
 def _drop_stale(heap: list[Any]) -> None:
-    while heap and heap[0][2].entry is not heap[0]:
+    while heap and heap[0][1].entry is not heap[0]:
         heappop(heap)
 
 
