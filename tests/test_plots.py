@@ -282,8 +282,8 @@ def test_gantt_bars_are_the_rows() -> None:
 
 def test_gantt_speaks_of_others_as_of_several() -> None:
     many = rows([(f"t{n}", n, n, n + 1, 0) for n in range(20)])
-    title = plots.slot_gantt({"FIFO": many}, slots=1).data["title"]
-    assert title == "others hold 65 % of the slot time under FIFO"
+    title = plots.slot_gantt({"FIFO": many}, slots=1).texts[0]
+    assert title.get_text() == "others hold 65 % of the slot time under FIFO"
 
 
 def test_gantt_has_a_row_per_slot_even_when_one_is_idle() -> None:
