@@ -49,6 +49,10 @@ def test_copy_then_spoil_then_reset(tmp_path: Path) -> None:
         for link in re.findall(r"\]\(([a-z_]+\.(?:md|ipynb))[)#]", notebook.read_text(encoding="utf-8")):
             assert (tmp_path / "notebooks" / link).is_file(), f"{notebook.name}: {link}"
 
+    for page in (tmp_path / "notebooks").glob("*.md"):
+        for link in re.findall(r"\]\((?!\w+:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
     mine.write_text("my answers")
     code, said = run("copy", str(tmp_path))
     assert (code, mine.read_text()) == (0, "my answers")  # never over somebody's work
