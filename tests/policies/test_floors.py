@@ -121,10 +121,13 @@ def test_bad_numbers_are_named():
     policy = Floors(FIFO(), {"x": (["x"], 1)}, slots=4)
     with pytest.raises(ValueError, match="no floor for 'y'"):
         policy.set_floor("y", 1)
-    with pytest.raises(ValueError, match="floors promise 5"):
+    with pytest.raises(ValueError, match="floors promise 5 slots, but there are slots=4"):
         policy.set_floor("x", 5)
-    with pytest.raises(ValueError, match="got -2"):
+    with pytest.raises(ValueError, match="floor of 'x' must be a whole number >= 0, got -2"):
         policy.set_floor("x", -2)
+    policy.set_floor("x", 4)  # all of them: nothing is left for anybody else
+    policy.put(ask("y"))
+    assert policy.get() is None
 
 
 def test_the_sentence_says_whom_the_free_slots_are_for():

@@ -186,3 +186,17 @@ def test_the_sentence_says_both():
         "x has been charged least among the branches with work that may run: 0 tokens per weight. In it: "
         "a has been charged least among those that may run: 0 tokens per weight; nobody else waits."
     )
+
+
+def test_a_branchs_weight_changes_while_work_waits():
+    """Unit costs; x and y stand at 1. From then on x has weight 2, and a request moves it by a half.
+
+    1, 1: a · 1½, 1: b · 1½, 2: a · 2, 2: b, put before a's next · 2, 3: a · 2½, 3: a · 3, 3: b
+    """
+    policy = Nested({"a": "x", "b": "y"}, lambda branch: FIFO())
+    for tenant in "abababaab":
+        policy.put(ask(tenant))
+    assert [policy.get().tenant for _ in range(2)] == ["a", "b"]
+    policy.set_branch_weight("x", 2)
+    assert {name: b["counter"] for name, b in policy.snapshot()["branches"].items()} == {"x": 1, "y": 1}
+    assert order(policy) == "ababaab"
