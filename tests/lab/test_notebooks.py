@@ -14,6 +14,11 @@ import pytest
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
+from fairq import plots
+from fairq.lab import Lab
+from fairq.scenario import Scenario
+from fairq.sim import simulate
+
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = [path for path in sorted(FOLDER.rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
 START = FOLDER / "00_start_here.ipynb"
@@ -46,6 +51,29 @@ def test_the_first_notebook_exports_a_chart_and_has_15_to_20_cells() -> None:
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     assert "lab.save(" in code
     assert 'data_path("logs/' in code
+
+
+def test_the_first_notebook_leads_on_as_the_others_do() -> None:
+    cells = nbformat.read(START, as_version=4).cells
+    title, links = cells[0].source.split("\n\n")[:2]
+    assert title.startswith("# 00 ")
+    assert links == "[How busy is busy?](01_how_busy_is_busy.ipynb) → · [Glossary](glossary.md)"
+    assert cells[-1].source.endswith("**Next: [How busy is busy?](01_how_busy_is_busy.ipynb)** →")
+
+
+def test_a_tenant_looks_the_same_in_the_cells_and_in_the_lab() -> None:
+    code = "\n".join(c.source for c in nbformat.read(START, as_version=4).cells if c.cell_type == "code")
+    assert code.count("styles=looks)") == code.count("plots.") - 1 == 2
+    assert "looks = plots.tenant_styles(first.weights)" in code
+    box = Scenario.load("noisy_burst")
+    lab = Lab(box, replications=1)
+    session, plan = lab._session, lab._plan()
+    first = simulate(box.workload(), box.policy("FIFO"), box.engine(), seed=box.seed)
+    looks = plots.tenant_styles(first.weights)
+    assert {name: looks[name] for name in first.weights} == {
+        name: look for name, look in session.styles(plan, "FIFO", "tenant").items() if name in first.weights
+    }
+    assert list(looks) == list(session.styles(plan, "FIFO", "tenant"))
 
 
 def test_notebooks_are_committed_without_outputs() -> None:
