@@ -18,6 +18,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from fairq import plots
+from fairq.plots.curves import Curve, curves
 from fairq.plots.quick import quick_png
 from fairq.plots.style import Chart, number, page_style, plus_minus, ratio_words, shorten, text_width, wrap
 
@@ -203,6 +204,27 @@ def test_a_change_that_chance_may_have_made_is_not_called_one() -> None:
     unclear = {t: dict.fromkeys(("p50", "p99"), (0.0, -1.0, 1.0)) for t in ("chat", "nightly")}
     nothing = plots.before_after(table(BURST), "FIFO", "fair", differences=unclear)
     assert nothing.texts[0].get_text() == "FIFO → fair: no clear change in p99 latency"
+
+
+def test_curves_show_what_lies_below_zero() -> None:
+    measured = [(1, 20.0, 10.0, 30.0), (2, -5.0, -9.0, -1.0), (3, -1.0, -3.0, 0.5)]
+    chart = curves({"change": Curve(measured=measured)}, title="t", x="tenant", y="seconds")
+    (axes,) = chart.axes
+    low, high = axes.get_ylim()
+    assert low < -9.0
+    assert high > 30.0
+    drawn = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    assert any(list(line.get_ydata()) == [20.0, -5.0, -1.0] for line in drawn)
+    assert any(list(line.get_ydata()) == [0.0, 0.0] for line in axes.lines), "a line at zero"
+    chart.to_bytes("png")
+    assert all("." not in label.get_text() for label in axes.get_xticklabels()), "there is no tenant 1.5"
+
+
+def test_curves_of_waits_begin_at_zero_though_a_whisker_does_not() -> None:
+    chart = curves(
+        {"wait": Curve(measured=[(1, 0.2, -0.1, 0.5), (2, 3.0, 2.0, 4.0)])}, title="t", x="x", y="y"
+    )
+    assert chart.axes[0].get_ylim()[0] == 0.0
 
 
 def test_before_after_names_an_unknown_policy() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fairq.plots.style import (
     DASHES,
@@ -25,6 +26,7 @@ from fairq.plots.style import (
     plain,
     styled,
     text_width,
+    tick,
     value_axis,
     write,
 )
@@ -61,7 +63,8 @@ def curves(
     ----------
     series : label → its curve; at most eight.
     title : what is seen. x, y : axis labels with units. note : what is drawn, below the title.
-    log : y on a log axis. top : where the y axis ends; default: fits.
+    log : y on a log axis. top : where the y axis ends; default: fits. Where values lie below 0, so does the
+    axis, with a line at 0.
 
     Returns
     -------
@@ -116,12 +119,19 @@ def curves(
                 zorder=3,
             )
             last = float(rows[-1, 1]) if not np.isfinite(last) else last
-            heights += [float(v) for v in rows[:, 1:].ravel() if np.isfinite(v)]
+            # A whisker below 0 round a mean above it says nothing that the axis must be longer for.
+            least = -np.inf if np.nanmin(rows[:, 1]) < 0 else 0.0
+            heights += [max(float(v), least) for v in rows[:, 1:].ravel() if np.isfinite(v)]
         ends.append((last, i))
     low_y, high_y = value_axis(axes, heights, log=log, axis="y")
     if top is not None:
         high_y = top
         axes.set_ylim(low_y, high_y)
+    if low_y < 0 and not log:
+        axes.axhline(0.0, color=INK, linewidth=0.9, zorder=1)
+    whole = all(float(v).is_integer() for curve in series.values() for v in _across(curve))
+    axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 2.5, 5, 10], integer=whole))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))
     x_low, x_high = axes.get_xlim()
     for at_y, i in _apart(ends, low_y, high_y, log) if len(names) > 1 else []:
         part = np.log(at_y / low_y) / np.log(high_y / low_y) if log else (at_y - low_y) / (high_y - low_y)
@@ -144,6 +154,11 @@ def curves(
     }
     chart.alt = f"{title}. {subtitle} {y} against {x}. " + " ".join(_words(n, c) for n, c in series.items())
     return chart
+
+
+def _across(curve: Curve) -> list[float]:
+    """Every x of a curve."""
+    return [*(curve.theory[0] if curve.theory is not None else ()), *(row[0] for row in curve.measured)]
 
 
 def plain_axis(text: str) -> str:

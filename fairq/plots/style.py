@@ -274,10 +274,13 @@ def wants_log(values: Iterable[float]) -> bool:
 def value_axis(
     axes: Axes, values: Iterable[float], *, log: bool, room: float = 0.0, axis: str = "x"
 ) -> tuple[float, float]:
-    """Scale, limits and tick labels of an axis of values >= 0. Returns the limits.
+    """Scale, limits and tick labels of an axis. Returns the limits.
 
-    ``room`` is the part of the axis (0 … 0.9) kept free after the largest value, for labels.
+    A linear axis begins at 0, or below the least value where one is negative; a log axis has room for the
+    positive values alone. ``room`` is the part of the axis (0 … 0.9) kept free after the largest value, for
+    labels.
     """
+    values = list(values)
     positive = [v for v in values if math.isfinite(v) and v > 0] or [1.0]
     top, least = max(positive), min(positive)
     keep = 1.0 - min(max(room, 0.0), 0.9)
@@ -296,7 +299,11 @@ def value_axis(
         target.set_minor_locator(NullLocator())
         target.set_minor_formatter(NullFormatter())
     else:
-        low, high = 0.0, top * 1.02 / keep
+        lowest = min((v for v in values if math.isfinite(v)), default=0.0)
+        if lowest < 0:
+            top = max(0.0, *(v for v in values if math.isfinite(v)))
+        low = lowest - 0.05 * (top - lowest) if lowest < 0 else 0.0
+        high = low + (top - low) * 1.02 / keep
         target.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     set_limits(low, high)
     target.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))

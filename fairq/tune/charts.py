@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from math import hypot, isfinite
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from fairq.plots.style import (
@@ -38,6 +40,9 @@ MEETS, PERHAPS, MISSES = OKABE_ITO[2], OKABE_ITO[4], "#9AA5AE"
 LOOKS = {"meets": (MEETS, "o"), "perhaps": (PERHAPS, "D"), "misses": (MISSES, "X")}
 LABELS = 7
 BODY_IN = 3.6
+
+Area: TypeAlias = tuple[float, float, float, float]
+"""x, y of two corners, in inches: those of a box, or the ends of a line."""
 
 
 @styled
@@ -211,45 +216,108 @@ def _log_axis(axes: Any, axis: str, values: list[float]) -> float:
 
 
 def _labels(axes: Any, made: Tuning, shown: pd.DataFrame, front: pd.DataFrame, scale: float) -> None:
-    """Names beside the best, today's and the front's marks; those that would overlap are left out."""
+    """Names of the best, today's and the front's marks, each with a line to its own mark.
+
+    A name keeps clear of all marks, whiskers, lines and other names; one without such a place is left out.
+    """
     first = [made.best.name, made.today.name]
     names = list(dict.fromkeys([*first, *front["setting"]]))[:LABELS]
     box = axes.get_position()
     page_w, page_h = axes.figure.get_size_inches()
     wide, tall = box.width * page_w, box.height * page_h
-    at = {}
+
+    def inches(across: float, up: float) -> tuple[float, float]:
+        fx, fy = axes.transLimits.transform(axes.transScale.transform((across, up)))
+        return float(fx * wide), float(fy * tall)
+
+    marks: dict[str, Area] = {}
+    taken: list[Area] = []
     for row in records(shown):
-        point = (row["of_target"] * scale, row["price"])
-        fx, fy = axes.transLimits.transform(axes.transScale.transform(point))
-        at[row["setting"]] = (fx * wide, fy * tall)
-    # Names keep clear of each other and of every mark.
-    taken = [(x - 0.04, y - 0.04, x + 0.04, y + 0.04) for x, y in at.values()]
-    for name in names:
-        if name not in at:
-            continue
-        x, y = at[name]
+        here = row["of_target"] * scale
+        x, y = inches(here, row["price"])
+        half = 0.09 if row["setting"] in first else 0.06
+        marks[row["setting"]] = (x - half, y - half, x + half, y + half)
+        if row["low"] > 0 and isfinite(row["high"]):
+            ends = [inches(end / row["value"] * here, row["price"])[0] for end in (row["low"], row["high"])]
+            taken.append((ends[0], y - 0.02, ends[1], y + 0.02))
+    today = inches(scale, 1.0)[1]
+    taken.append((0.0, today - 0.02, wide, today + 0.02))
+    steps = [inches(row["of_target"] * scale, row["price"]) for row in records(front)]
+    path: list[Area] = [(*start, *end) for start, end in pairwise(steps)]
+    lines: list[Area] = []
+    written: list[Area] = []
+    for name in (name for name in names if name in marks):
+        weight = "bold" if name in first else "normal"
         text = shorten(plain_name(name), 2.9, 8.2)
-        width = text_width(text, 8.2, "bold" if name in first else "normal")
-        for dx, dy in ((0.1, 0.07), (-0.1 - width, 0.07), (0.1, -0.19), (-0.1 - width, -0.19), (0.1, 0.25)):
-            area = (x + dx, y + dy, x + dx + width, y + dy + 0.13)
-            inside = area[0] >= 0 and area[2] <= wide + 0.1 and 0 <= area[1] <= tall - 0.1
-            if inside and not any(_overlap(area, other) for other in taken):
-                taken.append(area)
+        for area, line in _places(marks[name], text_width(text, 8.2, weight)):
+            inside = 0 <= area[0] and area[2] <= wide + 0.1 and 0 <= area[1] and area[3] <= tall
+            others = [each for each in marks.values() if not _overlap(each, marks[name])]
+            if (
+                inside
+                and not any(_overlap(area, each) for each in [*marks.values(), *taken, *written])
+                and not any(_enters(line, each) for each in [*others, *written])
+                and not any(_enters(each, area) for each in [*lines, *path])
+                and not any(_cross(each, line) for each in lines)
+            ):
+                lines.append(line)
+                written.append(area)
+                axes.plot(
+                    [line[0] / wide, line[2] / wide],
+                    [line[1] / tall, line[3] / tall],
+                    transform=axes.transAxes,
+                    color=INK,
+                    linewidth=0.6,
+                    zorder=5,
+                    gid=f"line to {name}",
+                )
                 axes.text(
                     area[0] / wide,
-                    area[1] / tall,
+                    (area[1] + area[3]) / 2 / tall,
                     text,
                     transform=axes.transAxes,
+                    va="center_baseline",
                     fontsize=8.2,
-                    fontweight="bold" if name in first else "normal",
+                    fontweight=weight,
                     color=INK,
                     zorder=6,
+                    gid=name,
+                    path_effects=[withStroke(linewidth=2.5, foreground="white", alpha=0.8)],
                 )
                 break
 
 
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+def _places(mark: Area, width: float) -> list[tuple[Area, Area]]:
+    """Boxes for a name of that width round a mark, the nearest first, each with a line from mark to name."""
+    x, y = (mark[0] + mark[2]) / 2, (mark[1] + mark[3]) / 2
+    found = []
+    for away in (0.14, 0.3, 0.5, 0.75, 1.0):
+        for up in (0.0, 0.14, 0.28, 0.45, 0.65):
+            for dy in {up, -up}:
+                left, right = x - away - width, x + away
+                for start, end in ((right, right - 0.03), (left, left + width + 0.03)):
+                    area = (start, y + dy - 0.08, start + width, y + dy + 0.08)
+                    found.append((hypot(away, 1.3 * dy), dy < 0, area, (x, y, end, y + dy)))
+    return [(area, line) for _, _, area, line in sorted(found)]
+
+
+def _overlap(a: Area, b: Area) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _enters(line: Area, box: Area) -> bool:
+    """Whether a line goes through a box, looked at in fifty places of it."""
+    parts = [k / 50 for k in range(51)]
+    points = [(line[0] + p * (line[2] - line[0]), line[1] + p * (line[3] - line[1])) for p in parts]
+    return any(box[0] < x < box[2] and box[1] < y < box[3] for x, y in points)
+
+
+def _cross(a: Area, b: Area) -> bool:
+    """Whether two lines cross: the ends of each lie on both sides of the other."""
+
+    def side(line: Area, x: float, y: float) -> bool:
+        return (line[2] - line[0]) * (y - line[1]) > (line[3] - line[1]) * (x - line[0])
+
+    return side(a, *b[:2]) != side(a, *b[2:]) and side(b, *a[:2]) != side(b, *a[2:])
 
 
 def _key(chart: Chart, y: float) -> None:

@@ -3,12 +3,14 @@
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -345,6 +347,41 @@ def test_the_points_of_the_chart_are_the_table() -> None:
     assert "chat max wait < 2 s" in chart.alt
     assert who_pays(made).data["parties"]["batch"] == (10.5, 11.45)
     assert chart.to_bytes("svg") == pareto(made).to_bytes("svg")
+
+
+def test_every_name_in_the_chart_is_tied_to_its_own_mark() -> None:
+    from fairq.tune.charts import pareto
+
+    # Marks as close as those of a real tuning: their names once stood beside each other's.
+    made = tuned()
+    of_target = [14.0, 0.68, 0.61, 0.63, 0.632, 0.645, 0.66]
+    price = [1.0, 1.52, 6.50, 5.78, 3.02, 2.24, 2.07]
+    names = ["FIFO", "fair", *(f"all but chat capped at {n} together, then DRR" for n in range(2, 7))]
+    table = pd.DataFrame(
+        {
+            **{"setting": names, "of_target": of_target, "price": price, "front": True, "verdict": "meets"},
+            **{"value": of_target, "low": np.array(of_target) * 0.9, "high": np.array(of_target) * 1.1},
+        }
+    )
+    settings_ = [replace(made.settings[0], name=name) for name in names]
+    chart = pareto(replace(made, table=table, settings=settings_, chosen=settings_[1]))
+    chart.to_bytes("png")
+    (axes,) = chart.axes
+    pixels = {
+        n: axes.transData.transform((x * 2.0, y)) for n, x, y in zip(names, of_target, price, strict=True)
+    }
+    texts = {text.get_gid(): text.get_window_extent() for text in axes.texts}
+    lines = {line.get_gid(): line for line in axes.lines if str(line.get_gid()).startswith("line to")}
+    assert {"FIFO", "fair"} <= set(texts)
+    assert len(texts) >= 5
+    for name, box in texts.items():
+        (from_x, to_x), (from_y, to_y) = lines[f"line to {name}"].get_data()
+        start, end = axes.transAxes.transform([(from_x, from_y), (to_x, to_y)])
+        assert start == pytest.approx(pixels[name], abs=1.0), "it begins at its own mark"
+        assert min(abs(end[0] - box.x0), abs(end[0] - box.x1)) < 10, "and ends beside its own name"
+        assert box.y0 - 3 < end[1] < box.y1 + 3
+        assert not any(box.contains(*mark) for mark in pixels.values()), "no mark below a name"
+        assert not any(box.overlaps(other) for who, other in texts.items() if who != name)
 
 
 # -- how to type it -------------------------------------------------------------------------------------
