@@ -59,6 +59,8 @@ def build(out: Path, report: Report = lambda step: None) -> list[str]:
     root = clone()
     if root is None:
         raise InputError("the site is built from a clone: its wheel is made on the way")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file, where the folder of the site should be")
     if out.exists() and any(out.iterdir()) and not (out / "jupyter-lite.json").is_file():
         raise InputError(f"{out} is not empty, and no JupyterLite site: choose another folder")
     with tempfile.TemporaryDirectory(prefix="fairq-lite-") as made:

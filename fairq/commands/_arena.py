@@ -23,7 +23,7 @@ from fairq.policies.fifo import FIFO
 from fairq.request import Request
 from fairq.sim import Result, simulate
 from fairq.sim.batching import BatchingEngine, Profile
-from fairq.workload.trace import TraceError
+from fairq.workload.trace import TraceError, readable
 
 Array = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ class Served:
 def read_arena(path: str | PathLike[str]) -> Arena:
     """Read the CSV. Raises TraceError (file:line, field, value), also where it goes back in time; OSError."""
     path = Path(path)
-    with path.open(encoding="utf-8", newline="") as file:
+    with readable(path), path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         header = reader.fieldnames or []
         missing = [name for name in COLUMNS if name not in header]

@@ -41,7 +41,12 @@ def calibrate(
     if paths[0].suffix == ".csv":
         if len(paths) > 1:
             raise InputError(f"one table of steps at a time, got {len(paths)} files")
-        found = _from_steps(paths[0])
+        from fairq.workload.trace import TraceError
+
+        try:
+            found = _from_steps(paths[0])
+        except TraceError as error:
+            raise InputError(str(error)) from None
     else:
         settings = {
             "max_num_seqs": max_num_seqs,
@@ -62,9 +67,10 @@ def _from_steps(path: Path) -> Fit:
     import numpy as np
 
     from fairq.sim.batching.calibrate import fit_steps
+    from fairq.workload.trace import readable
 
     rows = []
-    with path.open(encoding="utf-8", newline="") as file:
+    with readable(path), path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
         if missing:

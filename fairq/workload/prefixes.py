@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fairq.workload.trace import TraceError
+from fairq.workload.trace import TraceError, readable
 
 BLOCK_TOKENS = 512
 SESSION_BLOCKS = 2
@@ -45,7 +45,7 @@ def read_prefixes(path: str | PathLike[str]) -> list[PrefixRow]:
     """
     path = Path(path)
     rows: list[PrefixRow] = []
-    with path.open(encoding="utf-8") as file:
+    with readable(path), path.open(encoding="utf-8") as file:
         for line, text in enumerate(file, 1):
             if text.strip():
                 rows.append(_row(text, f"{path}:{line}"))

@@ -6,8 +6,12 @@ strangest rows tells a nicer story than the truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from os import PathLike
 
 import numpy as np
 import pandas as pd
@@ -20,6 +24,19 @@ from fairq.workload.tenants import ClosedLoopSource
 
 class TraceError(ValueError):
     """A log that cannot be read: ``file:line: what is wrong, and the value``."""
+
+
+@contextmanager
+def readable(path: str | PathLike[str]) -> Iterator[None]:
+    """Around the reading of a file: what is no text, or no CSV, is a TraceError that names it."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise TraceError(
+            f"{os.fspath(path)}: is not UTF-8 text: {error.reason} at byte {error.start}"
+        ) from None
+    except csv.Error as error:
+        raise TraceError(f"{os.fspath(path)}: cannot be read as CSV: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairq.workload.trace import TraceError
+from fairq.workload.trace import TraceError, readable
 
 CHUNK = 20_000
 
@@ -166,7 +166,7 @@ def _text(path: Path) -> Any:
 
 
 def _json(path: Path) -> Table:
-    with _text(path) as file:
+    with readable(path), _text(path) as file:
         first = next((line for line in file if line.strip()), "")
         more = next((line for line in file if line.strip()), "")
     if first.lstrip().startswith("["):
@@ -233,8 +233,10 @@ def _arrays(row: Any) -> list[Any] | None:
 
 
 def _whole(path: Path) -> Any:
+    with readable(path):
+        text = path.read_text(encoding="utf-8-sig")
     try:
-        return _loads(path.read_text(encoding="utf-8-sig"))
+        return _loads(text)
     except ValueError as error:
         line = getattr(error, "lineno", 1)
         raise TraceError(f"{path}:{line}: not JSON: {getattr(error, 'msg', error)}") from None
