@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairq import Priority, Request
-from fairq.check.answers import Number, Order
+from fairq.check.answers import Number, Order, per_cent
 from fairq.check.question import Question
 from fairq.prove.waits import cobham
 
@@ -62,8 +62,8 @@ def cobham_wait(name: str, seed: int, rng: np.random.Generator) -> Question:
         seed,
         f"One slot, Poisson arrivals, exponential service of {service:g} s on average, strict priority "
         "without "
-        f"interruption. Chat (level 0) keeps the slot busy {high:.0%} of the time, the nightly job (level 1) "
-        f"{low:.0%}. What is the nightly job's mean wait, in seconds?",
+        f"interruption. Chat (level 0) keeps the slot busy {per_cent(high)} of the time, the nightly job "
+        f"(level 1) {per_cent(low)}. What is the nightly job's mean wait, in seconds?",
         {"service_s": service, "chat_load": high, "nightly_load": low},
         Number(lambda: waits()[1], "s"),
         "Cobham: W = W0 / ((1 − ρ₀)(1 − ρ₀ − ρ₁)), where W0 = (ρ₀ + ρ₁)·S for exponential service.",

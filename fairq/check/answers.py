@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import floor, isfinite, log10
 from numbers import Real
 from typing import Any, Protocol
 
@@ -38,20 +39,29 @@ class Number:
         truth = self.answer()
         if abs(value - truth) <= self.within * abs(truth) + 1e-12:
             return None
-        if truth and value and 900 < abs(value / truth) < 1100:
-            return f"{self.show(value)} is a thousand times too much: seconds or milliseconds?"
-        if truth and value and 900 < abs(truth / value) < 1100:
-            return f"{self.show(value)} is a thousand times too little: seconds or milliseconds?"
+        slip, words, question = SLIPS.get(self.unit, (1000, "a thousand", ""))
+        for ratio, too in ((value, truth), "much"), ((truth, value), "little"):
+            if ratio[1] and 0.9 * slip < ratio[0] / ratio[1] < 1.1 * slip:
+                return f"{self.show(value)} is {words} times too {too}{question}"
         return f"{self.show(value)} is too {'high' if value > truth else 'low'}"
 
     def show(self, answer: Any) -> str:
         value = _number(answer)
-        return repr(answer) if value is None else f"{value:,.4g} {self.unit}".strip()
+        return repr(answer) if value is None else f"{four_digits(value)} {self.unit}".strip()
+
+
+SLIPS: Mapping[str, tuple[int, str, str]] = {
+    "s": (1000, "a thousand", ": seconds or milliseconds?"),
+    "s per level": (60, "sixty", ": seconds or minutes?"),
+    "%": (100, "a hundred", ": is it in per cent?"),
+    "thousand tokens": (1000, "a thousand", ": is it in thousand tokens?"),
+}
+"""Unit → the factor by which answers in the wrong unit are off, in words, and what to ask then."""
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number, exactly."""
+    """A whole number, exactly. ``unit``: in the plural, such as "slots"."""
 
     truth: Callable[[], int]
     unit: str
@@ -70,7 +80,10 @@ class Whole:
 
     def show(self, answer: Any) -> str:
         value = _number(answer)
-        return repr(answer) if value is None else f"{value:,.0f} {self.unit}".strip()
+        if value is None:
+            return repr(answer)
+        number = f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
+        return f"{number} {self.unit if value != 1 else self.unit.removesuffix('s')}".strip()
 
 
 @dataclass(frozen=True)
@@ -107,14 +120,37 @@ class Order:
             return f"the answer is a list of names, got {answer!r}"
         truth = self.answer()
         if sorted(given) != sorted(truth):
-            return f"the answer has each of {', '.join(sorted(truth))} once as often as it is served"
+            times = Counter(sorted(truth))
+            if max(times.values()) == 1:
+                need = f"{', '.join(times)} once each"
+            else:
+                need = f"{', '.join(f'{who} {n}' for who, n in times.items())} times"
+            return f"name {need}, got {', '.join(given)[:80] or 'nothing'}"
         for place, (mine, right) in enumerate(zip(given, truth, strict=True), 1):
             if mine != right:
-                return f"right up to place {place - 1}; at place {place} it is not {mine}"
+                return (
+                    f"the first is not {mine}"
+                    if place == 1
+                    else (f"right up to number {place - 1}; number {place} is not {mine}")
+                )
         return None
 
     def show(self, answer: Any) -> str:
         return answer if isinstance(answer, str) else ", ".join(map(str, answer))
+
+
+def four_digits(value: float) -> str:
+    """Four significant digits, without an exponent where people write none: 0.1215, 31.43, 10,300."""
+    if not 1e-4 <= abs(value) < 1e15:
+        return f"{value:.4g}"
+    digits = 3 - floor(log10(abs(value)))
+    text = f"{round(value, digits):,.{max(digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def per_cent(part: float) -> str:
+    """A part as it is written in the text: 0.6 → "60 %"."""
+    return f"{100 * part:.4g} %"
 
 
 def _number(answer: Any) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairq import FIFO, Request, metrics
-from fairq.check.answers import Choice, Number, Whole
+from fairq.check.answers import Choice, Number, Whole, per_cent
 from fairq.check.question import Question
 from fairq.sim import SlotEngine, simulate
 
@@ -56,7 +56,7 @@ def enough(name: str, seed: int, rng: np.random.Generator) -> Question:
     return Question(
         name,
         seed,
-        f"You want a distribution-free {confidence:.0%} interval (two-sided) for the p{percent} of "
+        f"You want a distribution-free {per_cent(confidence)} interval (two-sided) for the p{percent} of "
         "independent "
         "values. How many values do you need at least so that an upper limit exists at all?",
         {"quantile": percent / 100, "confidence": confidence},
@@ -82,15 +82,15 @@ def what_changes(name: str, seed: int, rng: np.random.Generator) -> Question:
 
     def work() -> str:
         return (
-            f"{part:.1%} of {total} requests are slow: {round(part * total)}\n"
+            f"{per_cent(part)} of {total:,} requests are slow: {round(part * total)}\n"
             f"p50 moves when more than 50 % are slow, p99 when more than 1 % are"
         )
 
     return Question(
         name,
         seed,
-        f"Of a tenant's {total:,} requests all took 1 s. After a burst {part:.1%} of them take {slow} s, "
-        "the others "
+        f"Of a tenant's {total:,} requests all took 1 s. After a burst {per_cent(part)} of them take {slow} "
+        "s, the others "
         'still 1 s. Which number shows it: "p50", "p99", "both" or "neither"?',
         {"part": part, "slow_s": slow, "requests": total},
         Choice(truth, ("p50", "p99", "both", "neither")),

@@ -6,24 +6,27 @@ from math import ceil
 
 import numpy as np
 
-from fairq.check.answers import Number, Whole
+from fairq.check.answers import Number, Whole, per_cent
 from fairq.check.question import Question
 from fairq.prove.waits import erlang_c
 
 
 def slots_needed(name: str, seed: int, rng: np.random.Generator) -> Question:
-    rate = float(rng.integers(4, 25)) / 10
-    service = float(rng.integers(3, 13))
-    most = float(rng.choice([0.6, 0.7, 0.8]))
-    needed = rate * service / most
+    needed = 0.0
+    # Not a whole number: there a computer's 8.000000000000002 would be rounded up to 9.
+    while abs(needed - round(needed)) < 0.05:
+        rate = float(rng.integers(4, 25)) / 10
+        service = float(rng.integers(3, 13))
+        most = float(rng.choice([0.6, 0.7, 0.8]))
+        needed = rate * service / most
     return Question(
         name,
         seed,
-        f"People send {rate:g} requests per second, and each holds a slot for {service:g} s on average. "
-        "How many "
-        f"slots must the card have so that at most {most:.0%} of them are busy on average?",
+        f"People send {rate:g} request{'s' if rate != 1 else ''} per second, and each holds a slot for "
+        f"{service:g} s on average. How many slots must the card have so that at most {per_cent(most)} of "
+        "them are busy on average?",
         {"rate_per_s": rate, "service_s": service, "most": most},
-        Whole(lambda: ceil(round(needed, 9)), "slots"),
+        Whole(lambda: ceil(needed), "slots"),
         "Busy slots on average = requests per second × seconds each. Divide by the part that may be busy, "
         "round up.",
         lambda: (
@@ -39,8 +42,8 @@ def littles_law(name: str, seed: int, rng: np.random.Generator) -> Question:
     return Question(
         name,
         seed,
-        f"Over the last hour, {waiting:g} requests were waiting on average, and {rate:g} requests per "
-        "second came "
+        f"Over the last hour, {waiting:g} requests were waiting on average, and {rate:g} "
+        f"request{'s' if rate != 1 else ''} per second came "
         "(and left). How long did a request wait on average, in seconds?",
         {"waiting": waiting, "rate_per_s": rate},
         Number(lambda: waiting / rate, "s"),
@@ -57,19 +60,20 @@ def hockey_stick(name: str, seed: int, rng: np.random.Generator) -> Question:
     def wait(load: float) -> float:
         return erlang_c(slots, load * slots) * service / (slots * (1 - load))
 
+    chances = {load: erlang_c(slots, load * slots) for load in (low, high)}
     return Question(
         name,
         seed,
         f"A card of {slots} slots, Poisson arrivals, exponential service of {service:g} s on average. By "
         "what factor "
-        f"does the mean wait grow when the load goes from {low:.0%} to {high:.0%} busy? (The load grows "
-        "by a factor "
-        f"of {high / low:.2g}.)",
+        f"does the mean wait grow when the load goes from {per_cent(low)} to {per_cent(high)} busy? (The "
+        f"load grows by a factor of {high / low:.2g}. All slots are taken with probability C, Erlang's: "
+        f"{chances[low]:.4f} at {per_cent(low)}, {chances[high]:.4f} at {per_cent(high)}.)",
         {"slots": slots, "service_s": service, "low": low, "high": high},
         Number(lambda: wait(high) / wait(low), "times"),
-        "Erlang C at both loads: W = C(c, ρ)·S / (c·(1 − ρ)). `erlang_c(slots, slots * load)` gives C.",
+        "The mean wait is W = C·S / (c·(1 − ρ)) at each of the two loads; S and c are the same at both.",
         lambda: "\n".join(
-            f"at {load:.0%}: C = {erlang_c(slots, load * slots):.4f}, W = C · {service:g} / ({slots} · "
+            f"at {per_cent(load)}: C = {chances[load]:.4f}, W = C · {service:g} / ({slots} · "
             f"{1 - load:.2g})"
             f" = {wait(load):.4g} s"
             for load in (low, high)

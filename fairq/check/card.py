@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairq.check.answers import Choice, Number
+from fairq.check.answers import Choice, Number, per_cent
 from fairq.check.question import Question
 from fairq.memory import CARD_GIB, GIB, OVERHEAD_GIB, UTILISATION, part_of
 from fairq.models import load_model
@@ -24,7 +24,7 @@ def kv_left(name: str, seed: int, rng: np.random.Generator) -> Question:
         name,
         seed,
         f"How many thousand KV tokens fit on {words} of {card:g} GiB with {model.title}? The engine may use "
-        f"{UTILISATION:.0%} of its part, takes {OVERHEAD_GIB:g} GiB for itself, the weights are "
+        f"{per_cent(UTILISATION)} of its part, takes {OVERHEAD_GIB:g} GiB for itself, the weights are "
         f"{model.weight_bytes / GIB:.2f} GiB, and one token needs {model.kv_bytes_per_token / 1024:g} KiB.",
         {
             "card_gib": card,

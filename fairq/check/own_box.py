@@ -29,7 +29,7 @@ def who_pays(name: str, seed: int, rng: np.random.Generator) -> Question:
         before, after = mean_waits(FIFO()), mean_waits(DRR(1))
         return max(asks, key=lambda who: after[who] - before[who])
 
-    listed = ", ".join(f"{who} {asks[who]}" for who in asks)
+    listed = ", ".join(f"{who} {asks[who]}" for who in sorted(asks, key=lambda who: -asks[who]))
 
     def work() -> str:
         before, after = mean_waits(FIFO()), mean_waits(DRR(1))

@@ -48,9 +48,13 @@ def order_or_capacity(name: str, seed: int, rng: np.random.Generator) -> Questio
 
 
 def how_many(name: str, seed: int, rng: np.random.Generator) -> Question:
-    profile = load_profile(str(rng.choice(["rtx4090-llama31-8b", "rtxpro6000-llama31-8b"])))
-    context = 250 * int(rng.integers(2, 9))
-    least = float(rng.choice([25, 30, 40, 45]))
+    exact = 0.0
+    # Not near a whole number: there the digits that one carries along would decide.
+    while abs(exact - round(exact)) < 0.2:
+        profile = load_profile(str(rng.choice(["rtx4090-llama31-8b", "rtxpro6000-llama31-8b"])))
+        context = 250 * int(rng.integers(2, 9))
+        least = float(rng.choice([25, 30, 40, 45]))
+        exact = (1000 / least - profile.a_ms) / (profile.b_ms + profile.c_ms * context)
 
     def step_ms(n: int) -> float:
         return profile.a_ms + profile.b_ms * n + profile.c_ms * n * context
@@ -77,12 +81,12 @@ def how_many(name: str, seed: int, rng: np.random.Generator) -> Question:
             "least": least,
         },
         Whole(truth, "requests"),
-        f"{least:g} tokens per second means a step of at most {1000 / least:.4g} ms. Solve for n, round "
+        f"{least:g} tokens per second means a step of at most {1000 / least:.5g} ms. Solve for n, round "
         "down.",
         lambda: (
-            f"n · ({profile.b_ms:g} + {profile.c_ms:g} × {context:,}) ≤ {1000 / least:.4g} − "
+            f"n · ({profile.b_ms:g} + {profile.c_ms:g} × {context:,}) ≤ {1000 / least:.5g} − "
             f"{profile.a_ms:g}\n"
-            f"n ≤ {(1000 / least - profile.a_ms) / (profile.b_ms + profile.c_ms * context):.4g}, rounded down"
+            f"n ≤ {exact:.2f}, rounded down"
         ),
         points=3,
     )

@@ -10,7 +10,11 @@ from typing import Any
 from fairq.check.answers import Judge
 
 HINT_AFTER, TRACE_AFTER = 2, 3
-"""Different wrong answers until the hint, and until the worked trace, are shown with the verdict."""
+"""Wrong answers until the hint, and until the worked trace, are shown with the verdict.
+
+The same wrong answer once more counts as well: some questions have a single one, and whoever runs a cell
+again wants to hear more than the same sentence.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Question:
     hint: str
     work: Callable[[], str]
     points: int = 2
-    _wrong: list[str] = field(default_factory=list)
+    _wrong: int = field(default=0, repr=False)
 
     def answer(self) -> Any:
         """A right answer, reckoned now."""
@@ -73,20 +77,18 @@ class Question:
         return f"{self.work()}\nAnswer: {self.judge.show(self.answer())}"
 
     def check(self, answer: Any) -> Verdict:
-        """Compare an answer. The second different wrong one brings the hint, the third the worked trace."""
+        """Compare an answer. The second wrong one brings the hint, the third the worked trace."""
         if answer is None:
             return UNANSWERED
         problem = self.judge.problem(answer)
         if problem is None:
             return Verdict(True, f"Right: {self.judge.show(answer)}.")
-        if repr(answer) not in self._wrong:
-            self._wrong.append(repr(answer))
-        tries = len(self._wrong)
+        self._wrong += 1
         return Verdict(
             False,
-            f"Not yet: {problem}.",
-            self.hint if tries >= HINT_AFTER else "",
-            self.trace() if tries >= TRACE_AFTER else "",
+            f"Not yet: {problem}{'' if problem.endswith('?') else '.'}",
+            self.hint if self._wrong >= HINT_AFTER else "",
+            self.trace() if self._wrong >= TRACE_AFTER else "",
         )
 
     def __repr__(self) -> str:

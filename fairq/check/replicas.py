@@ -45,12 +45,13 @@ def who_moves(name: str, seed: int, rng: np.random.Generator) -> Question:
 
 def one_off(name: str, seed: int, rng: np.random.Generator) -> Question:
     history = 500 * int(rng.integers(6, 24))
-    message = 50 * int(rng.integers(1, 6))
+    # A tenth of the history at least: who counts the message, too, must not be right by the tolerance.
+    message = 50 * int(np.ceil(history * float(rng.uniform(0.1, 0.25)) / 50))
     p_ms = float(rng.choice([0.031, 0.0405, 0.0932, 0.118]))
     return Question(
         name,
         seed,
-        f"A conversation of {history:,} tokens comes back with a new message of {message} tokens. "
+        f"A conversation of {history:,} tokens comes back with a new message of {message:,} tokens. "
         "Computing a prompt "
         f"token takes {p_ms:g} ms. How many seconds later does the answer begin on a replica that does "
         "not have "
@@ -59,8 +60,8 @@ def one_off(name: str, seed: int, rng: np.random.Generator) -> Question:
         Number(lambda: history * p_ms / 1000, "s"),
         "The new message must be computed on both; the history only where it is not cached.",
         lambda: (
-            f"with the history cached: {message} × {p_ms:g} ms\n"
-            f"without: ({history:,} + {message}) × {p_ms:g} ms\n"
+            f"with the history cached: {message:,} × {p_ms:g} ms\n"
+            f"without: ({history:,} + {message:,}) × {p_ms:g} ms\n"
             f"difference: {history:,} × {p_ms:g} ms"
         ),
     )
@@ -80,8 +81,7 @@ def hit_rate(name: str, seed: int, rng: np.random.Generator) -> Question:
         name,
         seed,
         f"A conversation has {turns} turns. The first prompt has {first:,} tokens, and each later prompt "
-        "is the whole "
-        f"conversation so far and {step} tokens more. It always comes to the same replica, which kept all "
+        f"is the prompt before and {step} tokens more. It always comes to the same replica, which kept all "
         "earlier "
         "prompts. What part of all prompt tokens is found in the cache, in per cent?",
         {"turns": turns, "first": first, "step": step},

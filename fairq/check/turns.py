@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairq import DRR, VTC, Request
-from fairq.check.answers import Number, Order, Whole
+from fairq.check.answers import Number, Order, Whole, per_cent
 from fairq.check.question import Question
 from fairq.prove.maxmin import fill
 
@@ -97,8 +97,8 @@ def visits(name: str, seed: int, rng: np.random.Generator) -> Question:
         Whole(truth, "visits"),
         f"Each visit brings {quantum} × {weight} tokens of credit.",
         lambda: (
-            f"{cost} / ({quantum} × {weight}) = {cost / quantum / weight:.3g} → "
-            f"{ceil(cost / quantum / weight)} visits"
+            f"{cost} / ({quantum} × {weight}) = {cost / quantum / weight:.3g}, rounded up: "
+            f"{ceil(cost / quantum / weight)}"
         ),
     )
 
@@ -118,15 +118,15 @@ def shares(name: str, seed: int, rng: np.random.Generator) -> Question:
         seed,
         f"Weighted fair shares with weights {listed}. Ana and Ben always have work waiting; Eva asks only "
         "for "
-        f"{small:.0%} of what the card can do, less than her share. What part of the card does Ana get, "
-        "in per cent?",
+        f"{per_cent(small)} of what the card can do, less than her share. What part of the card does Ana "
+        "get, in per cent?",
         {"weights": weights, "eva_asks": small},
         Number(lambda: 100 * truth(), "%", 0.02),
         "Whoever asks for less than a share gets all of it; the others divide what is left in proportion "
         "to weights.",
         lambda: (
-            f"Eva gets {small:.0%}; {rest:.0%} are left\n"
-            f"Ana: {rest:.0%} × {weights['ana']} / ({weights['ana']} + {weights['ben']})"
+            f"Eva gets {per_cent(small)}; {per_cent(rest)} are left\n"
+            f"Ana: {per_cent(rest)} × {weights['ana']} / ({weights['ana']} + {weights['ben']})"
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -61,9 +62,8 @@ def test_help_comes_step_by_step(name: str) -> None:
     q = question(name, 3)
     wrong = [w for w in wrong_answers(q) if isinstance(w, (int, float, str, list))][:4]
     assert q.check(None).words == "Not answered yet."
-    first, again, second, third = (q.check(w) for w in (wrong[0], wrong[0], wrong[1], wrong[2]))
+    first, second, third = (q.check(w) for w in wrong[:3])
     assert (first.hint, first.trace) == ("", "")
-    assert again == first, "the same wrong answer twice is one try"
     assert second.hint == q.hint
     assert second.trace == ""
     assert third.hint == q.hint
@@ -76,6 +76,45 @@ def test_help_comes_step_by_step(name: str) -> None:
     for text in (repr(third), third._repr_html_()):
         assert "Worked trace" in text
     assert q._repr_markdown_().startswith("**Question.**")
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_same_wrong_answer_again_leads_on(name: str) -> None:
+    """A question of "yes" or "no" has one wrong answer: help must not wait for another."""
+    q = question(name, 5)
+    wrong = [w for w in wrong_answers(q) if isinstance(w, (int, float, str, list))][-1]
+    helped = [q.check(wrong) for _ in range(3)]
+    assert [bool(v.hint) for v in helped] == [False, True, True]
+    assert [bool(v.trace) for v in helped] == [False, False, True]
+    assert q.check(None).hint == "", "an empty answer is no try"
+    assert question(name, 5).check(wrong).hint == "", "asked anew, the count begins anew"
+
+
+def test_verdicts_are_sentences() -> None:
+    shares = question("turns/shares", 1)
+    assert shares.check(shares.answer() / 100).words == (
+        "Not yet: 0.2075 % is a hundred times too little: is it in per cent?"
+    )
+    assert "a thousand times" not in shares.check(shares.answer() * 1000).words
+    wait = question("busy/littles_law", 1)
+    assert wait.check(wait.answer() * 1000).words.endswith("too much: seconds or milliseconds?")
+    assert wait.check(77777).words == "Not yet: 77,780 s is too high."
+    who = question("ageing/who_is_next", 1)
+    assert who.check("chat code").words == "Not yet: name chat, code, nightly once each, got chat, code."
+    assert who.check(["nightly", "chat", "code"]).words == "Not yet: the first is not nightly."
+    turns = question("turns/turn_order", 1)
+    assert "name ana 2, ben 2, eva 2 times, got nothing." in turns.check("").words
+    assert Whole(lambda: 1, "visits").show(1) == "1 visit"
+    assert Whole(lambda: 1, "visits").show(1e99) == "1e+99 visits"
+    assert [Number(lambda: 1.0, "").show(v) for v in (0.1215, 20.0, 10_300.4, 9_999.7, 0)] == [
+        *("0.1215", "20", "10,300", "10,000", "0")
+    ]
+    assert "per second came" in question("busy/littles_law", 1).text
+    for name in names():
+        for seed in range(60):
+            text = question(name, seed).text
+            assert not re.search(r"(?<!\.)\b1 (requests|slots|keys|levels|visits) ", text), text
+            assert not re.search(r"\d%", text), "60 %, as in the notebooks"
 
 
 def test_names_and_seeds_are_checked() -> None:
@@ -159,6 +198,38 @@ def test_simple_ones_by_arithmetic(seed: int) -> None:
     right("replicas/who_moves", g["conversations"] / g["replicas"])
     g = question("own_box/zero_sum", seed).given
     right("own_box/zero_sum", g["few"] * g["gain_s"] / g["many"])
+
+
+def test_the_mistake_that_the_hint_warns_of_is_never_right() -> None:
+    for seed in range(300):
+        g = question("replicas/one_off", seed).given
+        assert question("replicas/one_off", seed).check(g["history"] * g["p_ms"] / 1000).right
+        for mistake in (g["history"] + g["message"], g["message"], g["history"] - g["message"]):
+            verdict = question("replicas/one_off", seed).check(mistake * g["p_ms"] / 1000)
+            assert not verdict.right, (seed, g)
+
+
+def test_rounding_on_the_way_never_decides() -> None:
+    """Answers are no near-whole numbers: a student with two decimals gets what the computer gets."""
+    for seed in range(1000):
+        q = question("people/how_many", seed)
+        g = q.given
+        exact = (1000 / g["least"] - g["a_ms"]) / (g["b_ms"] + g["c_ms"] * g["context"])
+        assert 0.2 <= exact % 1 <= 0.8, (seed, exact)
+        by_hand = (round(1000 / g["least"], 2) - g["a_ms"]) / (g["b_ms"] + g["c_ms"] * g["context"])
+        assert q.check(math.floor(by_hand)).right, seed
+        g = question("busy/slots_needed", seed).given
+        plain = g["rate_per_s"] * g["service_s"] / g["most"]
+        assert question("busy/slots_needed", seed).check(math.ceil(plain)).right, seed
+        assert question("busy/slots_needed", seed).check(math.ceil(round(plain, 2))).right, seed
+
+
+def test_the_hockey_stick_needs_no_more_than_its_text() -> None:
+    for seed in range(100):
+        q = question("busy/hockey_stick", seed)
+        low, high = (float(n) for n in re.findall(r"(0\.\d{4}) at", q.text))
+        g = q.given
+        assert q.check(high / low * (1 - g["low"]) / (1 - g["high"])).right, q.text
 
 
 def test_only_those_on_the_failed_replica_move_and_they_are_its_share() -> None:
