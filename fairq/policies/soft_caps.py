@@ -89,6 +89,6 @@ class SoftCaps(KeyCaps):
     def snapshot(self, now: Number | None = None) -> dict[str, Any]:
         """As that of ``KeyCaps``; here a key over its cap may be lent a slot."""
         view = super().snapshot(now)
-        view["policy"] = view["policy"].replace(" under caps", " under soft caps", 1)
+        view["policy"] = view["policy"].removesuffix(" under caps") + " under soft caps"
         view["why"] = view["why"].replace(" Held back by a cap: ", " Over a soft cap: ", 1)
         return view
