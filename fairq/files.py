@@ -15,6 +15,14 @@ class InputError(ValueError):
     """
 
 
+def write_out(path: str | os.PathLike[str], data: bytes | str) -> Path:
+    """As ``write_whole``, for the file that a person named with ``--out``: InputError, not OSError."""
+    try:
+        return write_whole(path, data)
+    except OSError as error:
+        raise InputError(f"--out {os.fspath(path)}: cannot be written: {error.strerror}") from None
+
+
 def write_whole(path: str | os.PathLike[str], data: bytes | str) -> Path:
     """Write ``data`` (text as UTF-8, line ends as given) to ``path``, whole or not at all; returns the path.
 

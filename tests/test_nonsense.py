@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairq.cli import app
+from fairq.data import data_path
 
 BINARY = bytes(range(256))[::-1]
 FILES = {
@@ -82,3 +83,17 @@ def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
         assert done.stderr.splitlines()[-1].startswith("fairq: "), arguments
         assert str(file) in done.stderr
         assert file.read_text() == "my own"
+
+
+def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
+    steps = tmp_path / "steps.csv"
+    rows = [(b, t, kv, 10 + b + t / 10) for b in (1, 5, 9) for t in (0, 50, 300) for kv in (100, 2000)]
+    steps.write_text("B,T,KV,step_ms\n" + "".join(f"{b},{t},{kv},{ms}\n" for b, t, kv, ms in rows))
+    folder = tmp_path / "folder.csv"
+    folder.mkdir()
+    log = str(data_path("logs/synthetic_27_tenants.csv"))
+    for arguments in (["calibrate", str(steps)], ["replay"], ["log", "convert", log], ["log", "fit", log]):
+        done = CliRunner().invoke(app, [*arguments, "--out", str(folder)])
+        assert done.exit_code == 2, f"{arguments}: {done.exception!r}\n{done.output}"
+        assert done.stderr == f"fairq: --out {folder}: cannot be written: Is a directory\n"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "steps.csv"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairq.files import InputError, write_whole
+from fairq.files import InputError, write_out
 
 if TYPE_CHECKING:
     from fairq.sim.batching.calibrate import Fit
@@ -60,7 +60,7 @@ def calibrate(
         from fairq.profiles import dump_profile
 
         written = found.profile.with_(source=f"fairq calibrate {' '.join(path.name for path in paths)}")
-        typer.echo(f"wrote {write_whole(out, dump_profile(written))}")
+        typer.echo(f"wrote {write_out(out, dump_profile(written))}")
 
 
 def _from_steps(path: Path) -> Fit:

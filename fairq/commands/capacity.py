@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.files import InputError, write_whole
+from fairq.files import InputError, write_out
 
 if TYPE_CHECKING:
     from fairq.capacity import Card, Shape
@@ -228,10 +228,7 @@ def _picture(card: Card, path: Path) -> Path:
     from fairq.plots.capacity import capacity_card
 
     chart = capacity_card(card.as_dict())
-    try:
-        return write_whole(path, chart.to_bytes(path.suffix[1:].lower()))
-    except OSError as error:
-        raise InputError(f"--out {path}: cannot be written: {error.strerror}") from None
+    return write_out(path, chart.to_bytes(path.suffix[1:].lower()))
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.files import InputError, write_whole
+from fairq.commands._columns import takes_columns
+from fairq.files import InputError, write_out
 
 if TYPE_CHECKING:
     from fairq.scenario import Scenario
@@ -18,20 +19,11 @@ if TYPE_CHECKING:
 log = typer.Typer(no_args_is_help=True, help="Request logs: look, convert (and hide names), fit a model.")
 
 File = Annotated[str, typer.Argument(help="A log: CSV, JSONL, JSON or Parquet; or a fetched trace's name.")]
-Arrival = Annotated[str | None, typer.Option(help="Column of the arrival time.")]
-Prompt = Annotated[str | None, typer.Option(help="Column of prompt tokens.")]
-Output = Annotated[str | None, typer.Option(help="Column of output tokens.")]
-Tenant = Annotated[str | None, typer.Option(help="Column of the tenant.")]
-Tenants = Annotated[int | None, typer.Option(help="Draw that many tenants instead.")]
-Key = Annotated[str | None, typer.Option(help="Column of the API key.")]
-Start = Annotated[str | None, typer.Option(help="Column of the time at which service began.")]
-First = Annotated[str | None, typer.Option(help="Column of the time of the first token.")]
-Finish = Annotated[str | None, typer.Option(help="Column of the time of the last token.")]
-Unit = Annotated[str | None, typer.Option(help="s, ms, us, ns or iso.")]
-FormName = Annotated[
-    str | None, typer.Option(help="Its kind, where it is not recognised (`fairq log forms`).")
-]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")]
+
+COLUMNS = (
+    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key"),
+    *("start", "first_token", "finish", "time_unit", "form", "skip_bad"),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -52,27 +44,18 @@ def forms() -> None:
 
 
 @log.command("show")
+@takes_columns(*COLUMNS)
 def show(
     file: File,
-    arrival: Arrival = None,
-    prompt_tokens: Prompt = None,
-    output_tokens: Output = None,
-    tenant: Tenant = None,
-    tenants: Tenants = None,
-    key: Key = None,
-    start: Start = None,
-    first_token: First = None,
-    finish: Finish = None,
-    time_unit: Unit = None,
-    form: FormName = None,
-    skip_bad: SkipBad = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    *,
+    columns: dict[str, Any],
 ) -> None:
     """What was read, dropped and skipped, and who asks: rate, burstiness (CV) and sizes per tenant."""
     from fairq.capacity.words import number
     from fairq.workload.fit import fit
 
-    scenario = _open(file, locals())
+    scenario = _open(file, columns)
     read = scenario.read()
     fits = fit(read.trace)
     if as_json:
@@ -112,6 +95,7 @@ def show(
 
 
 @log.command("convert")
+@takes_columns(*COLUMNS)
 def convert(
     file: File,
     out: Annotated[Path, typer.Option(help="The CSV file to write.")],
@@ -121,74 +105,44 @@ def convert(
     secret: Annotated[
         str | None, typer.Option(help="Hash under this text (default: a random one that nobody keeps).")
     ] = None,
-    arrival: Arrival = None,
-    prompt_tokens: Prompt = None,
-    output_tokens: Output = None,
-    tenant: Tenant = None,
-    tenants: Tenants = None,
-    key: Key = None,
-    start: Start = None,
-    first_token: First = None,
-    finish: Finish = None,
-    time_unit: Unit = None,
-    form: FormName = None,
-    skip_bad: SkipBad = False,
+    *,
+    columns: dict[str, Any],
 ) -> None:
     """Write the log in the plain form that every command reads: seconds from the first, tokens, who."""
     if secret is not None and not hash_keys:
         raise InputError("--secret needs --hash-keys")
-    options = locals() | {"hash_keys": (secret or token_hex(16)) if hash_keys else None}
-    read = _open(file, options).read()
-    try:
-        path = write_whole(out, converted(read))
-    except OSError as error:
-        raise InputError(f"--out {out}: cannot be written: {error.strerror}") from None
+    hashed = {"hash_keys": (secret or token_hex(16)) if hash_keys else None}
+    read = _open(file, columns | hashed).read()
+    path = write_out(out, converted(read))
     for line in read.account.lines()[1:]:
         typer.echo(line, err=True)
     typer.echo(path)
 
 
 @log.command("fit")
+@takes_columns(*COLUMNS)
 def fit_model(
     file: File,
     out: Annotated[Path, typer.Option(help="The scenario file to write.")],
     users: Annotated[int, typer.Option(min=1, help="So many of every user.")] = 1,
     sizes: Annotated[str, typer.Option(help="empirical (the log's own) or lognormal.")] = "empirical",
-    arrival: Arrival = None,
-    prompt_tokens: Prompt = None,
-    output_tokens: Output = None,
-    tenant: Tenant = None,
-    tenants: Tenants = None,
-    key: Key = None,
-    start: Start = None,
-    first_token: First = None,
-    finish: Finish = None,
-    time_unit: Unit = None,
-    form: FormName = None,
-    skip_bad: SkipBad = False,
+    *,
+    columns: dict[str, Any],
 ) -> None:
     """Write a scenario with the log's tenants as a model: rate, CV and sizes of each; `fairq run` runs it."""
     if sizes not in ("empirical", "lognormal"):
         raise InputError(f"--sizes must be empirical or lognormal, got {sizes!r}")
-    scenario = _open(file, locals()).fitted(users, sizes)
+    scenario = _open(file, columns).fitted(users, sizes)
     try:
         typer.echo(scenario.dump(out))
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written: {error.strerror}") from None
 
 
-COLUMNS = (
-    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key", "time_unit", "form"),
-    *("skip_bad", "hash_keys", "start", "first_token", "finish"),
-)
-
-
-def _open(file: str, options: dict[str, Any]) -> Scenario:
+def _open(file: str, columns: dict[str, Any]) -> Scenario:
     from fairq.commands.run import open_scenario
 
-    given = {name: options.get(name) for name in COLUMNS}
-    given["skip_bad"] = given["skip_bad"] or None
-    scenario = open_scenario(file, given)
+    scenario = open_scenario(file, columns)
     if scenario.log is None:
         raise InputError(f"{file}: is a scenario without a log")
     return scenario

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.files import InputError, write_whole
+from fairq.files import InputError, write_out
 
 if TYPE_CHECKING:
     from fairq.sim.batching import Profile
@@ -67,7 +67,7 @@ def replay(
     for note in notes:
         typer.echo(note)
     if out is not None:
-        typer.echo(f"wrote {write_whole(out, _csv(rows))}")
+        typer.echo(f"wrote {write_out(out, _csv(rows))}")
 
 
 Rows = list[dict[str, Any]]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairq.commands._columns import takes_columns
 from fairq.files import InputError, write_whole
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ def register(app: typer.Typer) -> None:
     app.command("run")(run)
 
 
+@takes_columns(
+    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "zipf", "key", "priority"),
+    *("time_unit", "form", "skip_bad", "hash_keys"),
+)
 def run(
     file: Annotated[
         str,
@@ -58,36 +63,10 @@ def run(
         list[str] | None, typer.Option("--format", help="Of the charts: png, svg, pdf (default png and svg).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
-    arrival: Annotated[str | None, typer.Option(help="Log: column of the arrival time.")] = None,
-    prompt_tokens: Annotated[str | None, typer.Option(help="Log: column of prompt tokens.")] = None,
-    output_tokens: Annotated[str | None, typer.Option(help="Log: column of output tokens.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Log: column of the tenant.")] = None,
-    tenants: Annotated[int | None, typer.Option(help="Log: draw that many tenants instead.")] = None,
-    zipf: Annotated[float | None, typer.Option(help="Log: tenant i has chance 1/i^zipf (default 1).")] = None,
-    key: Annotated[str | None, typer.Option(help="Log: column of the API key.")] = None,
-    priority: Annotated[str | None, typer.Option(help="Log: column of the priority level.")] = None,
-    time_unit: Annotated[str | None, typer.Option(help="Log: s, ms, us, ns or iso.")] = None,
-    form: Annotated[str | None, typer.Option(help="Log: its kind, where it is not recognised.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Log: leave out and count bad rows.")] = False,
-    hash_keys: Annotated[
-        str | None, typer.Option(metavar="SECRET", help="Log: names as keyed hashes under this text.")
-    ] = None,
+    *,
+    columns: dict[str, Any],
 ) -> None:
     """Run a scenario or log under its policies: the same requests, another order."""
-    columns: dict[str, Any] = {
-        "arrival": arrival,
-        "prompt_tokens": prompt_tokens,
-        "output_tokens": output_tokens,
-        "tenant": tenant,
-        "tenants": tenants,
-        "zipf": zipf,
-        "key": key,
-        "priority": priority,
-        "time_unit": time_unit,
-        "form": form,
-        "skip_bad": skip_bad or None,
-        "hash_keys": hash_keys,
-    }
     if by not in ("tenant", "group"):
         raise InputError(f"--by must be tenant or group, got {by!r}")
     for format in formats or ():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairq.commands._columns import takes_columns
 from fairq.files import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ def register(app: typer.Typer) -> None:
     app.command("tune")(tune)
 
 
+@takes_columns(
+    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key", "start", "first_token"),
+    *("finish", "time_unit", "form", "skip_bad", "hash_keys"),
+)
 def tune(
     file: Annotated[str, typer.Argument(help="A log, a scenario file, or a shipped scenario (noisy_burst).")],
     target: Annotated[
@@ -57,21 +62,8 @@ def tune(
         bool, typer.Option("--resume", help="Go on where an earlier call was stopped.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    arrival: Annotated[str | None, typer.Option(help="Log: column of the arrival time.")] = None,
-    prompt_tokens: Annotated[str | None, typer.Option(help="Log: column of prompt tokens.")] = None,
-    output_tokens: Annotated[str | None, typer.Option(help="Log: column of output tokens.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Log: column of the tenant.")] = None,
-    tenants: Annotated[int | None, typer.Option(help="Log: draw that many tenants instead.")] = None,
-    key: Annotated[str | None, typer.Option(help="Log: column of the API key.")] = None,
-    start: Annotated[str | None, typer.Option(help="Log: column of the start of service.")] = None,
-    first_token: Annotated[str | None, typer.Option(help="Log: column of the first token's time.")] = None,
-    finish: Annotated[str | None, typer.Option(help="Log: column of the last token's time.")] = None,
-    time_unit: Annotated[str | None, typer.Option(help="Log: s, ms, us, ns or iso.")] = None,
-    form: Annotated[str | None, typer.Option(help="Log: its kind, where it is not recognised.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Log: leave out and count bad rows.")] = False,
-    hash_keys: Annotated[
-        str | None, typer.Option(metavar="SECRET", help="Log: names as keyed hashes under this text.")
-    ] = None,
+    *,
+    columns: dict[str, Any],
 ) -> None:
     """Find the setting that keeps a promise at the lowest price to the others."""
     from fairq.commands.run import open_scenario, tell_lost
@@ -80,21 +72,6 @@ def tune(
     from fairq.tune import FAMILIES
     from fairq.tune import tune as find
 
-    columns: dict[str, Any] = {
-        "arrival": arrival,
-        "prompt_tokens": prompt_tokens,
-        "output_tokens": output_tokens,
-        "tenant": tenant,
-        "tenants": tenants,
-        "key": key,
-        "start": start,
-        "first_token": first_token,
-        "finish": finish,
-        "time_unit": time_unit,
-        "form": form,
-        "skip_bad": skip_bad or None,
-        "hash_keys": hash_keys,
-    }
     scenario = open_scenario(file, columns)
     tell_lost(scenario)
     scenario = _as_served(scenario, [*(changes or []), *([] if slots is None else ["engine.slots"])])
