@@ -125,3 +125,10 @@ def test_the_sentence_names_the_level_and_why_inside():
     )
     assert view["accounts"]["a"]["in"] == "level 1"
     assert set(view["inside"]) == {"level 0", "level 1"}
+
+
+def test_levels_may_be_below_0_and_fractions():
+    policy = Levels({0: FIFO(), -1.5: FIFO(), 0.5: FIFO()})
+    for tenant, level in (("a", 0.5), ("b", 0), ("c", -1.5)):
+        policy.put(ask(tenant, level))
+    assert order(policy) == "cba"
