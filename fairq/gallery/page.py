@@ -80,6 +80,12 @@ def panel(chart: Chart, left: float, top: float, width: float, height: float, ti
     return axes
 
 
+def lone_panel(chart: Chart, head: float, body: float, left: float, labels: Sequence[str] = ()) -> Axes:
+    """The one panel of a sheet, ``body`` inches high: ``left`` inches for its axis, room for end labels."""
+    right = labels_in(labels) if labels else 0.0
+    return panel(chart, PAD + left, head + 0.12, WIDTH_IN - 2 * PAD - left - right, body)
+
+
 def log_axis(axes: Axes, which: str, ticks: Sequence[float], low: float, high: float) -> None:
     """A log axis with exactly these ticks."""
     set_scale, set_limits = (

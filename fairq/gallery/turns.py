@@ -13,8 +13,8 @@ from fairq.counterexamples import NoLift
 from fairq.gallery.page import (
     claim,
     end_labels,
-    labels_in,
     log_axis,
+    lone_panel,
     looks,
     panel,
     sheet,
@@ -82,7 +82,6 @@ def draw_weights_to_shares(table: pd.DataFrame) -> Chart:
     body = 2.3
     names = list(SIZES)
     shown = looks(names)
-    right = labels_in([f"{n}: weight 2" for n in names])
     ends = table[table["weight_of_ana"] == table["weight_of_ana"].max()]
     chart, head = sheet(
         title,
@@ -94,7 +93,7 @@ def draw_weights_to_shares(table: pd.DataFrame) -> Chart:
             if row["weight_of_ana"] in (1, 8)
         ),
     )
-    axes = panel(chart, PAD + 0.52, head + 0.12, WIDTH_IN - 2 * PAD - 0.52 - right, body)
+    axes = lone_panel(chart, head, body, 0.52, [f"{n}: weight 2" for n in names])
     axes.set_xlim(0, 8)
     axes.set_ylim(0, 80)
     axes.set_xlabel("weight of ana")
@@ -171,7 +170,7 @@ def draw_quantum_lag(table: pd.DataFrame) -> Chart:
             for row in table.to_dict("records")
         ),
     )
-    axes = panel(chart, PAD + 0.6, head + 0.12, WIDTH_IN - 2 * PAD - 0.6 - labels_in(names), body)
+    axes = lone_panel(chart, head, body, 0.6, names)
     log_axis(axes, "x", QUANTA, 85, 13500)
     log_axis(axes, "y", (200, 500, 1000, 2000, 5000, 10000), 150, 18000)
     axes.tick_params(axis="x", labelsize=8)
@@ -369,9 +368,7 @@ def draw_wrong_estimates(table: pd.DataFrame) -> Chart:
             for row in table.to_dict("records")
         ),
     )
-    axes = panel(
-        chart, PAD + 0.52, head + 0.12, WIDTH_IN - 2 * PAD - 0.52 - labels_in(list(names.values())), body
-    )
+    axes = lone_panel(chart, head, body, 0.52, list(names.values()))
     log_axis(axes, "x", FACTORS, 0.23, 4.4)
     axes.set_ylim(0, 100)
     axes.grid(True, axis="y")

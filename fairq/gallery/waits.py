@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fairq import FIFO, Policy, Priority, metrics
-from fairq.gallery.page import claim, end_labels, labels_in, minutes, panel, sheet, thousands, times
+from fairq.gallery.page import claim, end_labels, lone_panel, minutes, panel, sheet, thousands, times
 from fairq.gallery.runs import cell, run_scenario
 from fairq.plots import Chart
 from fairq.plots.style import INK, OKABE_ITO, PAD, SOFT, WIDTH_IN, number, styled
@@ -117,9 +117,7 @@ def draw_hockey_stick(table: pd.DataFrame) -> Chart:
         ),
     )
     names = {1: "1 slot", 8: "8 slots"}
-    axes = panel(
-        chart, PAD + 0.5, head + 0.12, WIDTH_IN - 2 * PAD - 0.5 - labels_in(list(names.values())), body
-    )
+    axes = lone_panel(chart, head, body, 0.5, list(names.values()))
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 26)
     thousands(axes, "y")
@@ -197,9 +195,7 @@ def draw_bursty_or_poisson(table: pd.DataFrame) -> Chart:
         ),
     )
     names = {cv: f"CV {cv:g}" + (", Poisson" if cv == 1 else "") for cv in CVS}
-    axes = panel(
-        chart, PAD + 0.5, head + 0.12, WIDTH_IN - 2 * PAD - 0.5 - labels_in(list(names.values())), body
-    )
+    axes = lone_panel(chart, head, body, 0.5, list(names.values()))
     axes.set_xlim(0, 95)
     axes.set_ylim(0, 70)
     axes.set_xlabel("utilisation of the slot (%)")
@@ -348,9 +344,7 @@ def draw_ageing_price(table: pd.DataFrame) -> Chart:
             for r in table.to_dict("records")
         ),
     )
-    axes = panel(
-        chart, PAD + 0.5, head + 0.12, WIDTH_IN - 2 * PAD - 0.5 - labels_in(list(names.values())), body
-    )
+    axes = lone_panel(chart, head, body, 0.5, list(names.values()))
     x = np.arange(len(table))
     words = [f"{a}" if a != "strict" else "strict" for a in table["ageing_s"].astype(str)]
     words[0] = "0\n(FIFO)"
@@ -439,7 +433,7 @@ def draw_one_run(table: pd.DataFrame) -> Chart:
         " ".join(f"n = {n:,}: {low:.2f} to {high:.2f} s." for n, (low, high) in spans.items())
         + f" True p99 {truth:.2f} s.",
     )
-    axes = panel(chart, PAD + 0.5, head + 0.12, WIDTH_IN - 2 * PAD - 0.5, body)
+    axes = lone_panel(chart, head, body, 0.5)
     axes.set_ylim(0, float(table["wait_p99"].max()) * 1.08)
     axes.set_xlim(-0.6, len(SIZES) - 0.4)
     axes.axvspan(-0.6, 1.5, color="#EDEFF1", linewidth=0)

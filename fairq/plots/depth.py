@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from fairq.plots.panels import panel_page, prepare, span, steps
+from fairq.plots.panels import edge_labels, panel_page, prepare, span, steps
 from fairq.plots.style import INK, Chart, TenantStyle, hatch_ink, number, plain, styled, tick, time_unit
 
 POINTS = 360
@@ -88,11 +88,7 @@ def queue_depth(
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))
         axes.grid(True, axis="y")
-    for i, axes in enumerate(panels):
-        if i % columns == 0:
-            axes.set_ylabel("waiting")
-        if i + columns >= len(panels):
-            axes.set_xlabel(f"time ({unit_name})")
+    edge_labels(panels, columns, f"time ({unit_name})", "waiting")
     chart.data.update(grid=grid, waiting=waiting)
     chart.alt = "Requests waiting over time, one run. " + " ".join(
         _sentence(p, total[p], grid, {t: waiting[p, t] for t in names}) for p in folded

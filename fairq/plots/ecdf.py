@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairq.plots.bars import MEASURES
-from fairq.plots.panels import panel_page, prepare
+from fairq.plots.panels import edge_labels, panel_page, prepare
 from fairq.plots.style import (
     GRID,
     SOFT,
@@ -107,11 +107,7 @@ def latency_ecdf(
         axes.set_ylim(0, 101)
         axes.set_yticks([0, 25, 50, 75, 99], labels=["0 %", "25 %", "50 %", "75 %", "99 %"])
         axes.grid(True, axis="x")
-    for i, axes in enumerate(panels):
-        if i % columns == 0:
-            axes.set_ylabel("finished within x")
-        if i + columns >= len(panels):
-            axes.set_xlabel(f"{measure} (s){', log scale' if as_log else ''}")
+    edge_labels(panels, columns, f"{measure} (s){', log scale' if as_log else ''}", "finished within x")
     chart.data["lines"] = curves
     chart.alt = f"Cumulative distribution of {measure}. " + " ".join(
         f"{policy}, {tenant}: half within {number(_at(curve, 50))} s, 99 % within {number(_at(curve, 99))} s."

@@ -88,6 +88,15 @@ def panel_page(
     return chart, panels
 
 
+def edge_labels(panels: Sequence[Axes], columns: int, x: str, y: str) -> None:
+    """What the axes are, on the left and lower edge of a page of panels."""
+    for i, axes in enumerate(panels):
+        if i % columns == 0:
+            axes.set_ylabel(y)
+        if i + columns >= len(panels):
+            axes.set_xlabel(x)
+
+
 def steps(events: pd.Series, grid: np.ndarray) -> np.ndarray:
     """How many of the times in ``events`` lie at or before each grid time."""
     times = np.sort(events.to_numpy(dtype=float))
