@@ -206,13 +206,18 @@ class DRR(Fair[_Tenant]):
         queue = state.queue
         request = queue[0][2]
         cost, deficit = request.cost, state.deficit
-        last = self._turn
-        if state is not last or not state.open or deficit < cost:
+        last, frontier = self._turn, self._frontier
+        if state.open and deficit >= cost:
+            if state is not last or state.turn is not frontier:
+                return super().get(eligible, now)
+        else:
             rank = state.entry[0]
-            if state.owed or rank[2] != RING or rank < self._frontier or (state.open and state is not last):
+            if state.owed or rank[2] != RING or rank < frontier:
+                return super().get(eligible, now)
+            if state.open and (state is not last or state.ahead <= frontier[0]):
                 return super().get(eligible, now)
             if state is not last and last is not None and last.open:
-                if last.owed or not last.exact or last.ahead <= self._frontier[0]:
+                if last.owed or not last.exact or last.ahead <= frontier[0]:
                     return super().get(eligible, now)
                 last.open = False
             if deficit + state.gain >= cost:
@@ -223,6 +228,8 @@ class DRR(Fair[_Tenant]):
             self._frontier = state.turn = rank
             self._cut = self._turn = state
             state.ahead, state.open = rank[0] + 1, True
+            if self._most:
+                state.begun = self._most.get(state.cover, 0)
         del self._waiting[request]
         self._running[request] = cost
         queue.popleft()
@@ -274,11 +281,13 @@ class DRR(Fair[_Tenant]):
         if state.open and state.deficit >= cost:
             return state.turn
         visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
-        if state.owed or state.ahead <= self._frontier[0]:
-            owed = self._owed(state) if state.open else state.owed
+        owed, ahead = state.owed, state.ahead
+        if owed or ahead <= self._frontier[0]:
+            if state.open:  # as ``_end_visit`` will leave it
+                owed, ahead = self._owed(state), max(ahead, self._passed(state) + 1)
             if visits <= owed:
                 return state.back
-        return state.ahead + visits - 1 - state.owed, state.place, RING
+        return ahead + visits - 1 - owed, state.place, RING
 
     def _owed(self, state: _Tenant) -> int:
         """The visits owed once those that the frontier has passed are counted."""

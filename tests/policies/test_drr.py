@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pytest
 
 from fairq import DRR, Request
+from fairq.policies.base import Queue
 from fairq.prove import fair, laws
 
 
@@ -229,3 +231,53 @@ def test_fractions_stay_exact():
     queue.put(Request("A", Fraction(1, 6), id="A2"))
     queue.put(Request("B", Fraction(1, 3), id="B1"))
     assert served(queue) == "A1 B1 A2"
+
+
+class General(DRR):
+    """DRR that never takes the plain ring's short way."""
+
+    def put(self, request):
+        Queue.put(self, request)
+
+    def get(self, eligible=None, now=None):
+        return Queue.get(self, eligible, now)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_the_short_way_serves_as_the_general_one(seed):
+    """Callers that narrow the choice now and then, debts, cancels and new weights between plain calls."""
+    draw = random.Random(seed)
+    setting = {
+        "quantum": draw.choice([1, 3, 7, Fraction(1, 3), 1000]),
+        "weights": {f"t{n}": draw.choice([1, 2, Fraction(1, 3), 4]) for n in range(6)},
+    }
+    queues = DRR(**setting), General(**setting)
+    keys, tenants = draw.choice([1, 1, 3]), draw.randint(1, 6)
+    waiting, running = [], []
+    for step in range(300):
+        tenant, chance = f"t{draw.randrange(tenants)}", draw.random()
+        if chance < 0.5:
+            key = f"{tenant}-{draw.randrange(keys)}"
+            waiting.append(Request(tenant, draw.choice([1, 2, 5, 10]), key=key, id=step))
+            for queue in queues:
+                queue.put(waiting[-1])
+        elif chance < 0.9:
+            only = draw.random() < 0.1
+            eligible = (lambda key, tenant=tenant: key.startswith(tenant)) if only else None
+            first, second = (queue.get(eligible) for queue in queues)
+            assert first is second
+            if first is not None:
+                waiting.remove(first)
+                running.append(first)
+        elif chance < 0.97 and running:
+            done = running.pop(draw.randrange(len(running)))
+            cost = draw.choice([1, 3, 20, None])
+            for queue in queues:
+                queue.done(done, cost)
+        elif chance < 0.99 and waiting:
+            gone = waiting.pop(draw.randrange(len(waiting)))
+            assert [queue.cancel(gone) for queue in queues] == [True, True]
+        else:
+            weight = draw.choice([1, 2, 3])
+            for queue in queues:
+                queue.set_weight(tenant, weight)
