@@ -1,4 +1,4 @@
-"""The teacher's tools: an exam is its seed, the guide has what the exam has not, slides are made."""
+"""The teacher's tools: an exam is its seed, the guide has what the exam has not, plans name what exists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from fairq.check import names, question
@@ -14,7 +13,6 @@ from fairq.check import names, question
 from .books import NOTEBOOKS, STUDENTS, code_of, prose_of, read, script
 
 exam = script("teacher/exam.py")
-slides = script("teacher/slides.py")
 
 
 def test_an_exam_is_its_seed(tmp_path: Path) -> None:
@@ -53,47 +51,6 @@ def test_points_that_cannot_be_met_are_refused(capsys: pytest.CaptureFixture[str
     assert f"points must be between 3 and {most}, got {most + 1}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert len(exam.choose(1, most)) == len(names())
-
-
-def test_slides_are_made_without_widgets_or_open_questions(tmp_path: Path) -> None:
-    notebook = nbformat.v4.new_notebook(
-        cells=[
-            nbformat.v4.new_markdown_cell("# A queue"),
-            nbformat.v4.new_code_cell(
-                "lab",
-                outputs=[
-                    nbformat.v4.new_output(
-                        "display_data",
-                        {slides.WIDGET: {"model_id": "x"}, "text/html": "<img alt='a picture' src='data:,'>"},
-                    )
-                ],
-            ),
-            nbformat.v4.new_code_cell("answer = None", metadata={"tags": ["exercise"]}),
-        ]
-    )
-    path = tmp_path / "05_x.ipynb"
-    nbformat.write(notebook, path)
-    text = slides.slides(path, code=False, reveal="reveal.js", run=False)
-    assert "A queue" in text
-    assert "a picture" in text
-    assert "model_id" not in text
-    assert "answer = None" not in text
-    assert "reveal.js/dist/reveal.js" in text
-
-
-def test_a_notebook_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert slides.main(["17"]) == 2
-    assert "notebook must be one of 00, 01, 02" in capsys.readouterr().err
-    assert slides.find("05", solutions=True).parent.name == "solutions"
-
-
-@pytest.mark.slow
-def test_slides_of_a_real_notebook(tmp_path: Path) -> None:
-    assert slides.main(["05", "--out", str(tmp_path)]) == 0
-    text = (tmp_path / "05_what_is_a_fair_turn.slides.html").read_text("utf-8")
-    assert text.count("<section") > 10
-    assert "widget-view+json" not in text
-    assert text.count("data:image/png;base64") >= 3
 
 
 def test_plans_add_up_and_name_what_exists() -> None:
