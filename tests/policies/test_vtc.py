@@ -366,8 +366,8 @@ def test_the_work_per_request_grows_like_the_logarithm_of_the_tenants(policy_of)
             policy.done(request)
         return Counted.comparisons / len(requests)
 
-    few, many = per_request(32), per_request(4096)
-    assert many <= few * math.log2(4096) / math.log2(32) * 1.5
+    few, many = per_request(256), per_request(4096)
+    assert many <= few * math.log2(4096) / math.log2(256)
 
 
 def test_idle_accounts_are_closed_when_they_say_nothing_more():
