@@ -49,12 +49,13 @@ def test_what_runs_may_be_paid_back(make):
     assert close_accounts(policy, policy) == {"k", "busy", "steady", "runs"}
 
 
+@pytest.mark.parametrize("late", [10, 12])
 @pytest.mark.parametrize("make", [VTC, SFQ])
-def test_who_lags_may_become_the_level(make):
-    """Counters: i 10, j 11. Held back: late at 10, held at 20, of which 10 run. steady waits at 101."""
+def test_who_lags_may_become_the_level(make, late):
+    """Counters: i 10, j 11. Held back: late at 10 or 12, held at 20, of which 10 run. steady waits at 101."""
     policy = make()
     queue = KeyCaps(policy, {"held": 1})
-    put(queue, "i10 j11 held10 held10 held1 late10 late1 steady100 steady1 steady1")
+    put(queue, f"i10 j11 held10 held10 held1 late{late} late1 steady100 steady1 steady1")
     done(queue, get(queue, "i j held late steady"))
     queue.set_cap("late", 0)
     get(queue, "held")
