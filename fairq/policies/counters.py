@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Any
 
-from fairq.policies.base import check_name, show
+from fairq.policies.base import show
 from fairq.policies.fair import Fair
 from fairq.policies.lift import Lift
 from fairq.policies.lines import Entry, Gate, Hold, TenantLines
@@ -85,7 +85,6 @@ class Counting(Fair[Account]):
         self._lift: Lift[Account] = Lift()
 
     def set_weight(self, tenant: str, weight: Number) -> None:
-        check_name("the tenant of a weight", tenant)
         super().set_weight(tenant, weight)
         factor = self._units.finer(weight)
         if factor != 1:

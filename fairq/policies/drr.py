@@ -267,14 +267,12 @@ class DRR(Fair[_Tenant]):
 
     def set_weight(self, tenant: str, weight: Number) -> None:
         check_number(f"weight of {tenant!r}", weight, above=True)
-        gain = _gain(self.quantum, weight, tenant)
+        _gain(self.quantum, weight, tenant)
         self._admit_lone()
         super().set_weight(tenant, weight)
-        state = self._tenants.get(tenant)
-        if state is not None:
-            state.gain = gain
-            if state.waiting:
-                self._pool.place(state, self._floor(state))
+
+    def _weigh(self, state: _Tenant) -> None:
+        state.gain = self.quantum * self.weight(state.name)
 
     def _when(self, state: _Tenant, cost: Number) -> Rank:
         """The visit in which a tenant sends a head of this cost."""

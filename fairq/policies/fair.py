@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from fairq.policies.base import Queue, check_number, check_weights
+from fairq.policies.base import Queue, check_name, check_number, check_weights
 from fairq.policies.lines import Entry, Gate, Pool, TenantLines
 from fairq.request import Number, Request
 
@@ -31,14 +31,18 @@ class Fair(Queue, Generic[T]):
         return self._weights.get(tenant, 1)
 
     def set_weight(self, tenant: str, weight: Number) -> None:
+        check_name("the tenant of a weight", tenant)
         check_number(f"weight of {tenant!r}", weight, above=True)
         state = self._tenants.get(tenant)
-        if state is None or not state.waiting:
+        if state is None:
             self._weights[tenant] = weight
             return
-        self._catch_up(state)
+        if state.waiting:
+            self._catch_up(state)
         self._weights[tenant] = weight
-        self._pool.place(state, self._floor(state))
+        self._weigh(state)
+        if state.waiting:
+            self._pool.place(state, self._floor(state))
 
     def waiting(self, tenant: str) -> int:
         state = self._tenants.get(tenant)
@@ -161,6 +165,9 @@ class Fair(Queue, Generic[T]):
 
     def _emptied(self, state: T) -> None:
         """Its last waiting request was handed out or gave up."""
+
+    def _weigh(self, state: T) -> None:
+        """Its weight has changed."""
 
     def _catch_up(self, state: T) -> None:
         """Its head, its account or its weight is about to change: settle what came before."""

@@ -130,7 +130,9 @@ def test_a_class_is_no_policy():
 
 
 @pytest.mark.parametrize("tenant", [None, "", 3])
-@pytest.mark.parametrize("make", [VTC, SFQ, lambda: KeyCaps(DRR(5)), lambda: Levels({0: DRR(5)})])
+@pytest.mark.parametrize(
+    "make", [VTC, SFQ, lambda: DRR(5), lambda: KeyCaps(DRR(5)), lambda: Levels({0: DRR(5)})]
+)
 def test_a_weight_is_a_tenants(make, tenant):
     with pytest.raises(ValueError, match=f"tenant of a weight must be a non-empty string, got {tenant!r}"):
         make().set_weight(tenant, 2)
