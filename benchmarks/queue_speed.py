@@ -6,7 +6,9 @@ Compared with ``Minimal``: deficit round robin as one would write it by hand, wi
 check for a request that waits twice, no keys, no cancel, no account of what runs, no explanation). Both give
 the same order, which is checked first.
 
-* ``drain``: ``put`` all, then ``get`` all. Everybody is backlogged until the end.
+* ``drain``: ``put`` all, then ``get`` all. Everybody is backlogged until the end. With 10,000 tenants every
+  tenth request opens an account and the accounts outgrow the processor's caches, in the minimal loop as well:
+  so what fairq grows by is compared with what that grows by.
 * ``steady``: everybody is backlogged; ``get`` one, ``put`` it again at the end of its line. fairq's ``done``
   comes between and is counted; the minimal loop has none.
 
@@ -37,8 +39,8 @@ TENANTS = (10, 100, 1_000, 10_000)
 CAPPED_KEYS = 10_000
 LIMITS = {
     **{f"drain, {n:,} tenants: fairq / minimal": 4.0 for n in TENANTS},
-    "drain, fairq: 10,000 / 10 tenants": 1.5,
     "steady, fairq: 10,000 / 10 tenants": 1.5,
+    "drain, growth from 10 to 10,000 tenants: fairq / minimal": 1.5,
     "10 tenants: quantum 1 / quantum 1,000,000": 4.0,
     "1,000 tenants: quantum 1 / quantum 1,000,000": 4.0,
 }
@@ -130,13 +132,15 @@ def filled(queue: Queue, requests: list[Request]) -> Queue:
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """Processor seconds of one call."""
+    """Processor seconds of one call; to free what it gives back is not counted."""
     gc.collect()
     gc.disable()
     try:
         begin = time.process_time()
-        work()
-        return time.process_time() - begin
+        kept = work()
+        took = time.process_time() - begin
+        del kept
+        return took
     finally:
         gc.enable()
 
@@ -165,8 +169,8 @@ def against_minimal(n: int, rounds: int) -> dict[str, float]:
         if steady(fair, n // 2) != steady_minimal(plain, n // 2):
             raise SystemExit("the two orders differ")
         ways |= {
-            f"drain minimal {tenants}": lambda r=requests: drain(Minimal(1000), r),
-            f"drain fairq {tenants}": lambda r=requests: drain(DRR(1000), r),
+            f"drain minimal {tenants}": lambda r=requests: (q := Minimal(1000), drain(q, r)),
+            f"drain fairq {tenants}": lambda r=requests: (q := DRR(1000), drain(q, r)),
             f"steady minimal {tenants}": lambda q=plain: steady_minimal(q, n),
             f"steady fairq {tenants}": lambda q=fair: steady(q, n),
         }
@@ -182,6 +186,12 @@ def against_minimal(n: int, rounds: int) -> dict[str, float]:
         for kind in ("fairq", "minimal"):
             many, few = (times[f"{pattern} {kind} {tenants}"] for tenants in (TENANTS[-1], TENANTS[0]))
             figures[f"{pattern}, {kind}: {TENANTS[-1]:,} / {TENANTS[0]} tenants"] = ratio(many, few)
+    growth = [
+        figures[f"drain, {kind}: {TENANTS[-1]:,} / {TENANTS[0]} tenants"] for kind in ("fairq", "minimal")
+    ]
+    figures[f"drain, growth from {TENANTS[0]} to {TENANTS[-1]:,} tenants: fairq / minimal"] = (
+        growth[0] / growth[1]
+    )
     return figures
 
 
