@@ -155,3 +155,36 @@ def test_the_books_of_who_lags_stay_small(make):
     lift = policy.inner._lift
     assert len(lift._abreast._entries) < 1000
     assert all(len(heap._entries) < 1000 for heap in lift._behind.values())
+
+
+def test_what_may_be_saved_up_survives_a_change_of_units():
+    """The largest request that was late cost 100: up to 8 of these and a bit may be saved up, then all but 4
+    are forgiven. A weight of 7 set meanwhile makes the policy count in sevenths of a token.
+
+    steady asks for 50 at a time: held, 150 behind, is served 100 and stands at 100. At 850 it is 750 behind:
+    nothing is forgiven, and 1 more makes 101. At 950 it is 849 behind: forgiven up to 550, and 1 more is 551.
+    """
+    policy = VTC()
+    queue = KeyCaps(policy, {"held": 0})
+    for cost in (100, 1, 1):
+        queue.put(Request("held", cost))
+    for _ in range(25):
+        queue.put(Request("steady", 50))
+
+    def steady(times):
+        for _ in range(times):
+            assert queue.get().tenant == "steady"
+
+    def held():
+        queue.set_cap("held", None)
+        assert queue.get().tenant == "held"
+        queue.set_cap("held", 0)
+        return queue.snapshot()["accounts"]["held"]["counter"]
+
+    steady(3)
+    assert held() == 100
+    steady(14)
+    policy.set_weight("sevenths", 7)
+    assert held() == 101
+    steady(2)
+    assert held() == 551

@@ -200,3 +200,15 @@ def test_a_branchs_weight_changes_while_work_waits():
     policy.set_branch_weight("x", 2)
     assert {name: b["counter"] for name, b in policy.snapshot()["branches"].items()} == {"x": 1, "y": 1}
     assert order(policy) == "ababaab"
+
+
+def test_the_time_is_handed_on_to_the_sentence_inside():
+    policy = Nested({}, lambda branch: AccumulatingPriority({0: 2}), needs_now=True)
+    policy.put(ask("a", arrival=3))
+    view = policy.snapshot(now=8)
+    inside = "a's request has accumulated most: (8 − 3) s at 2 per second (level 0) = 10."
+    assert view["inside"]["a"]["why"] == inside
+    assert view["why"] == (
+        "a has been charged least among the branches with work that may run: 0 tokens per weight. "
+        f"In it: {inside}"
+    )
