@@ -248,7 +248,9 @@ class DRR(Fair[_Tenant]):
         return request  # type: ignore[no-any-return]
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
-        self._admit_lone()
+        if self._lone is not None:
+            request: Request = self._lone[2]
+            return request if gate is None or gate.blocker(request.key) is None else None
         return super()._choose(gate, now)
 
     def cancel(self, request: Request) -> bool:
@@ -256,7 +258,8 @@ class DRR(Fair[_Tenant]):
         return super().cancel(request)
 
     def waiting(self, tenant: str) -> int:
-        self._admit_lone()
+        if self._lone is not None:
+            return int(self._lone[2].tenant == tenant)
         return super().waiting(tenant)
 
     def _true_up(self, request: Request, difference: Number) -> None:
@@ -475,12 +478,19 @@ class DRR(Fair[_Tenant]):
 
     # -- explaining -----------------------------------------------------------------------------
 
+    def _joined(self) -> DRR:
+        """A copy in which the one who is alone has joined the ring: to look changes nothing."""
+        twin = copy.deepcopy(self)
+        twin._admit_lone()
+        return twin
+
     def _accounts(self) -> dict[str, dict[str, Any]]:
         """Per tenant: ``weight, gain`` (per visit), ``deficit`` now, ``round`` and ``open`` of its last
         visit, ``due``: the round in which it sends its head (``None`` when nothing waits), ``place``:
         its place among those waiting, in the order of their next useful visits.
         """
-        self._admit_lone()
+        if self._lone is not None:
+            return self._joined()._accounts()
         waiting = [s for s in self._tenants.values() if s.waiting]
         ranks = {s.name: s.rank(None) for s in waiting}
         order = sorted(ranks, key=ranks.__getitem__)
@@ -499,6 +509,8 @@ class DRR(Fair[_Tenant]):
         return accounts
 
     def _why(self, request: Request, now: Number | None) -> str:
+        if self._lone is not None:
+            return self._joined()._why(request, now)
         state = self._tenants[request.tenant]
         cost, name = request.cost, request.tenant
         if state.open and state.deficit >= cost:

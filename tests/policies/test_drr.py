@@ -281,3 +281,29 @@ def test_the_short_way_serves_as_the_general_one(seed):
             weight = draw.choice([1, 2, 3])
             for queue in queues:
                 queue.set_weight(tenant, weight)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_to_look_changes_nothing(seed):
+    """Two queues, one of them asked about after every call: their accounts stay the same to the last field."""
+    draw = random.Random(seed)
+    looked, left = DRR(3, {"t0": 2}), DRR(3, {"t0": 2})
+    running = []
+    for step in range(200):
+        chance = draw.random()
+        if chance < 0.45:
+            request = Request(f"t{draw.randrange(3)}", draw.choice([1, 2, 5]), id=step)
+            looked.put(request)
+            left.put(request)
+        elif chance < 0.95:
+            first, second = looked.get(), left.get()
+            assert first is second
+            running += [] if first is None else [first]
+        elif running:
+            done, cost = running.pop(), draw.choice([1, 9])
+            looked.done(done, cost)
+            left.done(done, cost)
+        looked.snapshot()
+        looked.peek(lambda key: key != "t1")
+        looked.waiting("t2")
+    assert looked.snapshot() == left.snapshot()
