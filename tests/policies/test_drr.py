@@ -285,7 +285,7 @@ def test_the_short_way_serves_as_the_general_one(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_to_look_changes_nothing(seed):
-    """Two queues, one of them asked about after every call: their accounts stay the same to the last field."""
+    """Of two queues one is asked about after every call: their accounts stay the same to the last field."""
     draw = random.Random(seed)
     looked, left = DRR(3, {"t0": 2}), DRR(3, {"t0": 2})
     running = []
