@@ -20,6 +20,7 @@ from PIL import Image
 from fairq import plots
 from fairq.plots.curves import Curve, curves
 from fairq.plots.quick import quick_png
+from fairq.plots.routers import router_bars
 from fairq.plots.style import Chart, number, page_style, plus_minus, ratio_words, shorten, text_width, wrap
 
 FAST = {"latency": (0.5, 2.0), "wait": (0.1, 1.0), "ttft": (0.2, 1.2)}
@@ -204,6 +205,48 @@ def test_a_change_that_chance_may_have_made_is_not_called_one() -> None:
     unclear = {t: dict.fromkeys(("p50", "p99"), (0.0, -1.0, 1.0)) for t in ("chat", "nightly")}
     nothing = plots.before_after(table(BURST), "FIFO", "fair", differences=unclear)
     assert nothing.texts[0].get_text() == "FIFO → fair: no clear change in p99 latency"
+
+
+def test_a_policy_keeps_its_name_beside_its_bars() -> None:
+    names = ["capped per key", "capped as a group", "DRR"]
+    chart = plots.latency_bars(table({(name, "chat"): (1.0, 2.0) for name in names}))
+    assert set(names) <= {text.get_text() for text in chart.texts}
+
+
+def test_time_to_first_token_is_called_so() -> None:
+    chart = plots.latency_bars(table({("FIFO", "chat"): (1.0, 2.0)}), measure="ttft")
+    assert all(axes.get_xlabel().startswith("time to first token (s)") for axes in chart.axes)
+    assert "Time to first token per tenant under FIFO" in [text.get_text() for text in chart.texts]
+    pair = plots.before_after(table(BURST), "FIFO", "fair", measure="ttft")
+    for text in (*pair.texts, *(axes.xaxis.label for axes in pair.axes)):
+        assert "ttft" not in text.get_text().lower()
+
+
+def test_bars_of_one_measure_share_their_axis_and_a_log_axis_says_so() -> None:
+    rows = [
+        {"router": name, "hit_rate": 0.5, "ttft_p50": p50, "ttft_p99": p99, "ttft_mean": p50}
+        | {"imbalance": 1.0, "prefill_per_request": 10.0, "served": served}
+        for name, p50, p99, served in (("a", 0.3, 1.6, 600), ("b", 18.7, 26.9, 300))
+    ]
+    chart = router_bars(rows)
+    by_title = dict(zip(("computed", "found", "p50", "p99", "imbalance", "served"), chart.axes, strict=True))
+    assert by_title["p50"].get_xlim() == by_title["p99"].get_xlim(), "18.7 is shorter than 26.9"
+    assert [axes.get_xlabel() for axes in chart.axes] == ["", "", "log scale", "log scale", "", ""]
+    assert [axes.get_xscale() for axes in chart.axes] == ["linear"] * 2 + ["log"] * 2 + ["linear"] * 2
+    assert any("sooner asks again sooner" in text.get_text() for text in chart.texts)
+    assert "same requests" in " ".join(t.get_text() for t in router_bars([rows[0]]).texts)
+
+
+def test_the_legend_names_who_is_seen() -> None:
+    run = rows([("early", 0, 0, 10, 0), ("late", 90, 95, 100, 0)])
+    inside = plots.slot_gantt({"FIFO": run}, window=(50, 120))
+    names = [text.get_text() for text in inside.texts]
+    assert "late" in names
+    assert "early" not in names, "it holds no slot in that time"
+    assert "early" in [text.get_text() for text in plots.slot_gantt({"FIFO": run}).texts]
+    depth = [text.get_text() for text in plots.queue_depth({"FIFO": run}).texts]
+    assert "late" in depth
+    assert "early" not in depth, "it never waits"
 
 
 def test_curves_show_what_lies_below_zero() -> None:

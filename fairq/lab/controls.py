@@ -12,7 +12,7 @@ from fairq.lab import tables
 from fairq.lab.charts import CHARTS, ChartSpec
 from fairq.lab.knobs import Choice, Knob, Ticks
 from fairq.lab.settings import Setting
-from fairq.plots import MEASURES
+from fairq.plots import MEASURES, Chart
 
 Control = Knob | Choice | Ticks
 
@@ -34,6 +34,14 @@ CSS = (
 def html_box(**layout: str) -> Any:
     """An empty place for HTML as wide as its column (the default margin would stick out)."""
     return widgets.HTML("", tooltip="", layout=widgets.Layout(width="auto", margin="0", **layout))
+
+
+def picture_html(chart: Chart, dpi: float, png: str, attributes: str = "") -> str:
+    """The chart with its words. Its size is said, so that the page keeps its place while it is decoded."""
+    wide, high = (round(inches * dpi) for inches in chart.get_size_inches())
+    alt = html.escape(chart.alt, quote=True)
+    size = f'width="{wide}" height="{high}"'
+    return f'<img alt="{alt}" {size} {attributes} src="data:image/png;base64,{png}">'
 
 
 def button(label: str, tooltip: str, call: Callable[[], None]) -> Any:

@@ -294,7 +294,7 @@ class Lab:
         )
         self._chooser.observe(lambda _: self._changed(), "value")
         self._first_chart = chart
-        self._picture = html_box(min_height="460px")
+        self._picture = html_box()
         self._picture.add_class("fairq-picture")
         self._numbers = html_box()
         self._status = html_box(min_height="28px")
@@ -635,8 +635,7 @@ class Lab:
         self._png = picture = base64.b64encode(png).decode("ascii")
         spent = {"simulate": self.timing.get("simulate", 0.0), "draw": time.perf_counter() - began}
         measured = " ".join(f'data-{name}-ms="{1000 * seconds:.1f}"' for name, seconds in spent.items())
-        alt = html.escape(chart.alt, quote=True)
-        self._picture.value = f'<img alt="{alt}" {measured} src="data:image/png;base64,{picture}">'
+        self._picture.value = controls.picture_html(chart, LIVE_DPI, picture, measured)
         if "time_to" in self._spec.controls:
             low, high = chart.axes[0].get_xlim()
             automatic = "" if choices["time_to"] > choices["time_from"] else " (automatic)"

@@ -158,7 +158,7 @@ class StepLab:
             layout=widgets.Layout(flex_flow="row wrap", align_items="center"),
         )
         self._status = html_box(min_height="28px")
-        self._picture = html_box(min_height="300px")
+        self._picture = html_box()
         self._picture.add_class("fairq-picture")
         self._numbers = html_box()
         self._listing = html_box()
@@ -216,8 +216,7 @@ class StepLab:
             )
             self._png = base64.b64encode(quick_png(chart, DPI)).decode("ascii")
             self._chart = chart
-            alt = html.escape(chart.alt, quote=True)
-            self._picture.value = f'<img alt="{alt}" src="data:image/png;base64,{self._png}">'
+            self._picture.value = controls.picture_html(chart, DPI, self._png)
             self._numbers.value = step_tables.state_html(state, self._styles)
             self._listing.value = step_tables.log_html(state, self._styles)
 

@@ -13,7 +13,13 @@ from fairq.plots import TenantStyle, number
 from fairq.plots.style import plus_minus
 
 CSS = """
-.fairq-lab .fairq-table{overflow:auto;max-height:340px;line-height:1.35;font-size:12.5px}
+.fairq-lab .fairq-table{overflow:auto;max-height:800px;line-height:1.35;font-size:12.5px;scrollbar-width:thin}
+/* A table that goes on is shaded at that edge: some browsers show no bar until one scrolls. */
+.fairq-lab .fairq-table{background:
+  linear-gradient(var(--jp-layout-color0,#fff) 30%,transparent) top/100% 40px no-repeat local,
+  linear-gradient(transparent,var(--jp-layout-color0,#fff) 70%) bottom/100% 40px no-repeat local,
+  linear-gradient(#0003,transparent) top/100% 10px no-repeat scroll,
+  linear-gradient(transparent,#0003) bottom/100% 10px no-repeat scroll}
 .fairq-lab .fairq-table table{border-collapse:collapse}
 .fairq-lab .fairq-table caption{text-align:left;padding:2px 0 4px;font-weight:600}
 .fairq-lab .fairq-table th,.fairq-lab .fairq-table td{padding:2px 12px 2px 0;text-align:right;

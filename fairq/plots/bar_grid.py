@@ -37,13 +37,15 @@ GAP_IN = 0.11
 @dataclass(frozen=True)
 class Panel:
     """One measure: ``values[row][series]``, written with ``words``. Bars start at 0, or at the left of a log
-    axis where they spread far.
+    axis, named as such, where they spread far. Panels of one ``scale`` have the same axis, so that bars of
+    the same length mean the same.
     """
 
     title: str
     values: Mapping[str, Mapping[str, float]]
     words: Callable[[float], str] = number
     linear: bool = False
+    scale: str = ""
 
 
 def bar_grid(
@@ -66,7 +68,13 @@ def bar_grid(
     block = len(series) * ROW_IN + GAP_IN
     body = len(rows) * block + 0.06
     label_in = min(1.5, max(text_width(plain(row), 8.6) for row in rows) + 0.12)
-    gap_x, gap_y, title_in = 0.3, 0.3, 0.34
+    shared = [
+        [each for each in panels if each is panel or (panel.scale and each.scale == panel.scale)]
+        for panel in panels
+    ]
+    values = [[p.values[row][name] for p in same for row in rows for name in series] for same in shared]
+    logs = [wants_log(every) and not panel.linear for every, panel in zip(values, panels, strict=True)]
+    gap_x, gap_y, title_in = 0.3, 0.44 if any(logs) else 0.3, 0.34
     lines = -(-len(panels) // columns)
     chart = Chart(head + keys + lines * (title_in + body + gap_y) + 0.06)
     heading(chart, title, subtitle)
@@ -85,11 +93,14 @@ def bar_grid(
         axes = place(chart, left, top + title_in, width, body)
         axes.set_ylim(top + body, top)
         axes.set_yticks([])
-        every = [panel.values[row][name] for row in rows for name in series]
-        log = wants_log(every) and not panel.linear
         labels = {(row, name): panel.words(panel.values[row][name]) for row in rows for name in series}
-        room = (max(text_width(each, 8.2) for each in labels.values()) + 0.12) / width
-        low, _ = value_axis(axes, every, log=log, room=room)
+        longest = max(
+            text_width(p.words(p.values[row][name]), 8.2) for p in shared[i] for row, name in labels
+        )
+        log = logs[i]
+        low, _ = value_axis(axes, values[i], log=log, room=(longest + 0.12) / width)
+        if log:
+            axes.set_xlabel("log scale", fontsize=7.8, labelpad=1)
         axes.spines["left"].set_visible(not log)
         if not log:
             axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))

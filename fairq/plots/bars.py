@@ -39,6 +39,8 @@ MEASURES = {
     "wait": "wait (arrival to start)",
     "ttft": "time to first token",
 }
+SHORT = {"latency": "latency", "wait": "wait", "ttft": "time to first token"}
+"""What is measured, on axes and in titles."""
 ROW_IN = 0.185
 GAP_IN = 0.13
 BAR = 0.74
@@ -92,7 +94,8 @@ def latency_bars(
     heading(chart, title, subtitle)
 
     tenant_in = min(1.3, max(text_width(plain(t), 9.0, "bold") for t in tenants) + 0.1)
-    policy_in = min(1.1, max(text_width(plain(p), 8.2) for p in policies) + 0.12)
+    # Where tenants have short names, policies may have longer ones.
+    policy_in = min(2.4 - tenant_in, max(text_width(plain(p), 8.2) for p in policies) + 0.12)
     left = PAD + tenant_in + policy_in
     gap = 0.22
     width = (WIDTH_IN - left - gap - PAD) / 2
@@ -124,7 +127,7 @@ def latency_bars(
             fontweight="bold",
             pad=4,
         )
-        axes.set_xlabel(f"{measure} (s){', log scale' if as_log else ''}")
+        axes.set_xlabel(f"{SHORT[measure]} (s){', log scale' if as_log else ''}")
         axes.grid(True, axis="x")
         start, _ = value_axis(axes, every, log=as_log, room=room)
         _draw(axes, bars[quantile], rows, looks, start, quantile)
@@ -290,9 +293,9 @@ def finding(table: pd.DataFrame, measure: str) -> str:
                 f"{number(least)} s under {plain(low)}"
             )
     if compared:
-        return f"The policies differ by less than 5 % in {measure}"
+        return f"The policies differ by less than 5 % in {SHORT[measure]}"
     names = list(dict.fromkeys(table["policy"]))
-    return f"{measure.capitalize()} per tenant under {', '.join(plain(n) for n in names)}"
+    return f"{SHORT[measure].capitalize()} per tenant under {', '.join(plain(n) for n in names)}"
 
 
 def bars_alt(table: pd.DataFrame, measure: str) -> str:
@@ -305,7 +308,7 @@ def bars_alt(table: pd.DataFrame, measure: str) -> str:
             for row in rows.itertuples()
         )
         parts.append(f"{policy}: {numbers}.")
-    return f"Bars of {measure} by tenant. " + " ".join(parts)
+    return f"Bars of {SHORT[measure]} by tenant. " + " ".join(parts)
 
 
 __all__ = ["MEASURES", "latency_bars"]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from fairq.plots.bars import MEASURES, check_table
+from fairq.plots.bars import MEASURES, SHORT, check_table
 from fairq.plots.style import (
     INK,
     PAD,
@@ -100,7 +100,7 @@ def before_after(
         axes.set_yticks([])
         axes.spines["left"].set_visible(not as_log)
         axes.set_title(quantile, loc="left", color=INK, fontsize=9.2, fontweight="bold", pad=4)
-        axes.set_xlabel(f"{measure} (s){', log scale' if as_log else ''}")
+        axes.set_xlabel(f"{SHORT[measure]} (s){', log scale' if as_log else ''}")
         axes.grid(True, axis="x")
         start, _ = value_axis(axes, every, log=as_log, room=0.06)
         for i, tenant in enumerate(tenants):
@@ -161,7 +161,7 @@ def before_after(
             PAD / WIDTH_IN, 1 - y / page_h, label, va="center", fontsize=9, fontweight="bold", color=INK
         )
     chart.data.update(pairs)
-    chart.alt = f"Change of {measure} from {before} to {after}. " + " ".join(
+    chart.alt = f"Change of {SHORT[measure]} from {before} to {after}. " + " ".join(
         f"{t}: p50 {_plain_pair(pairs['p50'][t])}, p99 {_plain_pair(pairs['p99'][t])}." for t in tenants
     )
     return chart
@@ -212,7 +212,7 @@ def _finding(
         change = f"{plain(before)} → {plain(after)}"
         known = {t: p for t, p in known.items() if (t, quantile) not in unclear}
         if not known:
-            return f"{change}: no clear change in {quantile} {measure}"
+            return f"{change}: no clear change in {quantile} {SHORT[measure]}"
         winner = min(known, key=lambda t: known[t][1] / known[t][0])
         loser = max(known, key=lambda t: known[t][1] / known[t][0])
         gain, loss = (ratio_words(*known[name]) for name in (winner, loser))
@@ -222,5 +222,5 @@ def _finding(
             return f"{change}: {quantile} {gain} for {plain(winner)}, nobody pays in {quantile}"
         if loss.endswith("more"):
             return f"{change}: {quantile} {loss} for {plain(loser)}, nobody gains"
-        return f"{change}: no tenant's {quantile} {measure} changes"
-    return f"{plain(before)} → {plain(after)}: {measure} per tenant"
+        return f"{change}: no tenant's {quantile} {SHORT[measure]} changes"
+    return f"{plain(before)} → {plain(after)}: {SHORT[measure]} per tenant"

@@ -51,9 +51,10 @@ def queue_depth(
     title = _finding(folded, total, grid, waiting, names)
     subtitle = f"Waiting requests, stacked by tenant; one run.{' ' + note if note else ''}"
     columns = min(len(folded), 2)
+    shown = [t for t in names if any((waiting[p, t] > 0).any() for p in folded)] or names
     chart, panels = panel_page(
         list(folded),
-        names,
+        shown,
         looks,
         title=title,
         subtitle=subtitle,

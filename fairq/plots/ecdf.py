@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from fairq.plots.bars import MEASURES
+from fairq.plots.bars import MEASURES, SHORT
 from fairq.plots.panels import edge_labels, panel_page, prepare
 from fairq.plots.style import (
     GRID,
@@ -54,7 +54,7 @@ def latency_ecdf(
             curves[policy, str(tenant)] = _curve(values.to_numpy(dtype=float))
     title = _finding(curves, list(folded), measure)
     subtitle = (
-        f"Share of finished requests whose {measure} is at most x. Dotted: p50 and p99."
+        f"Share of finished requests whose {SHORT[measure]} is at most x. Dotted: p50 and p99."
         f"{' ' + note if note else ''}"
     )
     columns = min(len(folded), 2)
@@ -107,9 +107,11 @@ def latency_ecdf(
         axes.set_ylim(0, 101)
         axes.set_yticks([0, 25, 50, 75, 99], labels=["0 %", "25 %", "50 %", "75 %", "99 %"])
         axes.grid(True, axis="x")
-    edge_labels(panels, columns, f"{measure} (s){', log scale' if as_log else ''}", "finished within x")
+    edge_labels(
+        panels, columns, f"{SHORT[measure]} (s){', log scale' if as_log else ''}", "finished within x"
+    )
     chart.data["lines"] = curves
-    chart.alt = f"Cumulative distribution of {measure}. " + " ".join(
+    chart.alt = f"Cumulative distribution of {SHORT[measure]}. " + " ".join(
         f"{policy}, {tenant}: half within {number(_at(curve, 50))} s, 99 % within {number(_at(curve, 99))} s."
         for (policy, tenant), curve in curves.items()
     )
@@ -155,4 +157,4 @@ def _finding(
             f"{plain(tenant)}: half done within {number(_at(curves[low, tenant], 50))} s under {plain(low)}, "
             f"{number(_at(curves[high, tenant], 50))} s under {plain(high)}"
         )
-    return f"How {measure} is spread over the requests of each tenant"
+    return f"How {SHORT[measure]} is spread over the requests of each tenant"

@@ -77,8 +77,9 @@ def slot_gantt(
         if len(folded) > 1
         else float(np.clip(0.22 * count, 0.8, 4.0))
     )
+    shown = [t for t in names if any(len(bars[p, t]) for p in folded)] or names
     chart, panels = panel_page(
-        list(folded), names, looks, title=title, subtitle=subtitle, columns=1, panel_in=panel_in, lines=False
+        list(folded), shown, looks, title=title, subtitle=subtitle, columns=1, panel_in=panel_in, lines=False
     )
     pixel = (high - low) / 700
     for axes, policy in zip(panels, folded, strict=True):

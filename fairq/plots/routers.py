@@ -32,7 +32,7 @@ def router_bars(rows: Sequence[Mapping[str, Any]], *, note: str = "", runs: int 
 
     def panel(title: str, column: str, words: Any, linear: bool = False, factor: float = 1) -> Panel:
         values = {str(row["router"]): {"requests": factor * float(row[column])} for row in rows}
-        return Panel(title, values, words, linear)
+        return Panel(title, values, words, linear, "ttft" if column.startswith("ttft") else "")
 
     panels = [
         panel("prompt tokens computed per request", "prefill_per_request", number, True),
@@ -53,7 +53,10 @@ def router_bars(rows: Sequence[Mapping[str, Any]], *, note: str = "", runs: int 
         f" {100 * fastest['hit_rate']:.0f} % of prompt tokens found"
     )
     how = "one run each" if runs == 1 else f"means of {runs} runs"
-    subtitle = f"The same requests under every router; {how}.{' ' + note if note else ''}"
+    same = "The same requests under every router"
+    if len({row["served"] for row in rows}) > 1:
+        same = "The same people under every router; who is answered sooner asks again sooner"
+    subtitle = f"{same}. {_capital(how)}.{' ' + note if note else ''}"
     chart = bar_grid(names, ["requests"], panels, one, title=title, subtitle=subtitle, legend=False)
     chart.alt = (
         f"Routers compared. Fastest to the first token: {fastest['router']}, mean"
