@@ -141,3 +141,12 @@ def test_the_sentence_says_whom_the_free_slots_are_for():
     )
     policy.put(ask("c"))
     assert policy.snapshot()["next"]["key"] == "c"
+
+
+def test_the_sentence_keeps_still_while_all_who_wait_may_run():
+    policy = Floors(FIFO(), {"chat": (["c"], 1)}, slots=1)
+    policy.put(ask("c"))
+    view = policy.snapshot()
+    assert view["why"] == "c's request is first in line."
+    assert view["caps"] is None
+    assert view.keys() - FIFO().snapshot().keys() == {"caps", "floors"}
