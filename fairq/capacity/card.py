@@ -263,12 +263,12 @@ def _target(
         return Target(ttft_s, tpot_s, fits, "", f"holds for {MOST_USERS:,} users and more", people)
     if slow:
         binds = "compute"
-        why = f"with {users} a token takes {row.time_per_output_token_s * 1000:.0f} ms"
+        why = f"with {users} a token takes {row.time_per_output_token_s * 1000:.3g} ms"
     elif row.waiting:
         binds = limits.wall
         why = f"{row.streams} run at once ({binds or 'observed'}); with {users} the first token takes"
-        why += f" {row.ttft_s:.1f} s, most of it waiting"
+        why += f" {row.ttft_s:.3g} s, most of it waiting"
     else:
         binds = "compute"
-        why = f"with {users} the first token takes {row.ttft_s:.2f} s: prompts take that long"
+        why = f"with {users} the first token takes {row.ttft_s:.3g} s: prompts take that long"
     return Target(ttft_s, tpot_s, fits, binds, why, people)

@@ -28,6 +28,18 @@ LEGENDS = {
     "start": "Mark: the start tag of a tenant's next request. The leftmost that may run goes first.",
 }
 
+FIELDS = {
+    "gain": "credit that a visit brings (quantum × weight)",
+    "deficit": "credit left; below 0 a debt",
+    "round": "of the last visit",
+    "open": "that visit goes on",
+    "due": "round in which the next request goes",
+    "counter": "charged so far, per weight",
+    "start": "start tag of the next request",
+    "place": "in the order, from 0",
+}
+"""What the columns of an account say."""
+
 
 def legend_html(scales: Mapping[str, Any]) -> str:
     """How to read the accounts, for the measures there are."""
@@ -62,7 +74,9 @@ def state_html(state: State, styles: Mapping[str, TenantStyle]) -> str:
                 + "".join(f"<td>{escape(_value(account.get(field)))}</td>" for field in fields)
                 + "</tr>"
             )
-    limits = "".join(f"<div>{escape(sentence)}</div>" for sentence in state["limits"])
+    said = "; ".join(f"<strong>{field}</strong>: {FIELDS[field]}" for field in fields if field in FIELDS)
+    limits = f'<div style="color:var(--jp-ui-font-color2,#5B6770)">{said}</div>' if said else ""
+    limits += "".join(f"<div>{escape(sentence)}</div>" for sentence in state["limits"])
     return (
         f'<div class="fairq-table"><table><caption>The same in numbers ({escape(str(state["policy"]))})'
         f"</caption><thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table>{limits}</div>"

@@ -223,7 +223,7 @@ class StepLab:
     def _tell(self) -> None:
         state = self._state
         end = " This is the end." if state["finished"] else ""
-        self._say(f"Step {state['step']} of {len(self)}. {state['why']}{end}")
+        self._say(f"{state['step']} of {len(self)} decisions taken. {state['why']}{end}")
 
     def _say(self, words: str, error: bool = False) -> None:
         color = "#B3261E" if error else "var(--jp-ui-font-color1,#1F2933)"

@@ -191,12 +191,12 @@ def tune(
 
 def _runs(scenario: Scenario, asked: int | None) -> int:
     if asked is not None and asked < 1:
-        raise InputError(f"--replications must be >= 1, got {asked}")
+        raise InputError(f"replications must be >= 1, got {asked}")
     if not scenario.random:
         if (asked or 1) > 1:
             raise InputError(
-                f"--replications must be 1 where nothing is random (such as a log), got {asked};"
-                " a model fitted to the log has replications (--fit)"
+                f"replications must be 1 where nothing is random (such as a log), got {asked};"
+                " a model fitted to the log has replications (--fit, or scenario.fitted())"
             )
         return 1
     return asked or REPLICATIONS

@@ -31,22 +31,22 @@ def test_a_reader_steps_by_keyboard_and_lets_it_play(browser_page, tmp_path: Pat
     lab = page.locator(".fairq-lab").first
     lab.get_by_role("button", name="Next").focus()
     page.keyboard.press("Enter")
-    page.wait_for_function(f"() => {STATUS}.startsWith('Step 1 of 18.')", timeout=60_000)
+    page.wait_for_function(f"() => {STATUS}.startsWith('1 of 18 decisions')", timeout=60_000)
     lab.get_by_label("Step").locator("xpath=ancestor::*[contains(@class,'widget-hbox')][1]").locator(
         ".noUi-handle"
     ).focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(f"() => {STATUS}.startsWith('Step 2 of 18.')", timeout=60_000)
+    page.wait_for_function(f"() => {STATUS}.startsWith('2 of 18 decisions')", timeout=60_000)
     assert "B2 into slot 1" in lab.locator(".fairq-picture img").get_attribute("alt")
 
     lab.get_by_role("button", name="Play").click()
-    page.wait_for_function(f"() => /^Step [4-9] of 18/.test({STATUS})", timeout=60_000)
+    page.wait_for_function(f"() => /^[4-9] of 18/.test({STATUS})", timeout=60_000)
     lab.get_by_role("button", name="Pause").click()
     lab.get_by_role("button", name="Play").wait_for(timeout=60_000)
     lab.get_by_role("button", name="Reset").click()
-    page.wait_for_function(f"() => {STATUS}.startsWith('Step 0 of 18.')", timeout=60_000)
+    page.wait_for_function(f"() => {STATUS}.startsWith('0 of 18 decisions')", timeout=60_000)
     lab.get_by_role("button", name="Next").click()
-    page.wait_for_function(f"() => {STATUS}.startsWith('Step 1 of 18.')", timeout=60_000)
+    page.wait_for_function(f"() => {STATUS}.startsWith('1 of 18 decisions')", timeout=60_000)
     page.screenshot(path=tmp_path / "step.png")
     assert page.locator(".fairq-lab [title='null']").count() == 0
     assert lab.evaluate("e => e.scrollWidth <= e.clientWidth + 1")

@@ -49,7 +49,7 @@ def test_the_first_notebook_exports_a_chart_and_has_15_to_20_cells() -> None:
     cells = nbformat.read(START, as_version=4).cells
     assert 15 <= len(cells) <= 20
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    assert "lab.save(" in code
+    assert ".save(" in code
     assert 'data_path("logs/' in code
 
 

@@ -302,7 +302,7 @@ def test_the_slider_the_box_and_the_buttons_move_the_picture(step):
     assert picture(step) == seen[2]
     pressed(step, "Reset")
     assert picture(step) == seen[0]
-    assert f"Step 0 of {len(step)}. " in step._status.value
+    assert f"0 of {len(step)} decisions taken. " in step._status.value
 
 
 def test_play_is_timed_by_the_browser(step):

@@ -518,7 +518,7 @@ def test_stopping_says_how_to_go_on(
         (["--target", "chat p99 ttft < 2 s", "--users", "2"], "--users needs --fit"),
         (
             ["--target", "chat p99 ttft < 2 s", "--replications", "3"],
-            "--replications must be 1 where nothing is",
+            "replications must be 1 where nothing is",
         ),
         (["--target", "chat p99 ttft < 2 s", "--backend", "slurm"], "--backend must be dask://HOST:PORT"),
     ],
