@@ -1,0 +1,39 @@
+"""A ring without room between two places numbers all of them anew: nobody's turn changes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fairq import DRR, Request
+from fairq.policies import drr
+from fairq.prove import agree
+
+
+@pytest.mark.parametrize(("gap", "step"), [(4, 1), (8, 4)])
+def test_many_joins_in_the_middle_agree_with_the_plain_ring(gap, step, monkeypatch):
+    """Forty tenants come and go where there is little room: as the plain ring, which has no places, serves
+    them.
+    """
+    spreads = []
+    spread = DRR._spread
+    monkeypatch.setattr(drr, "GAP", gap)
+    monkeypatch.setattr(drr, "STEP", step)
+    monkeypatch.setattr(DRR, "_spread", lambda ring: spreads.append(ring) or spread(ring))
+    for seed in range(40):
+        draw = random.Random(seed)
+        policy, twin = agree.QUEUES["DRR"](draw.choice([3, 10]), {"t0": 2})
+        for now in range(150):
+            if draw.random() < 0.55:
+                request = Request(f"t{draw.randrange(40)}", draw.randint(1, 12), arrival=now)
+                policy.put(request)
+                twin.put(request)
+            else:
+                served = policy.get()
+                assert served is twin.get(now=now), f"seed {seed}, at {now}"
+                if served is not None:
+                    policy.done(served)
+        while (served := policy.get()) is not None:
+            assert served is twin.get(now=150), f"seed {seed}, at the end"
+    assert len(spreads) > 20
