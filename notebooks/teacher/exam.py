@@ -26,8 +26,10 @@ def choose(seed: int, points: int) -> list[Question]:
 
     Raises
     ------
-    ValueError : more points than there are questions for, or too few for one.
+    ValueError : more points than there are questions for, or too few for one; or no seed.
     """
+    if seed < 0:
+        raise ValueError(f"seed must be a whole number >= 0, got {seed}")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(101,)))
     left: dict[str, list[str]] = {}
     for name in names():
@@ -71,10 +73,9 @@ def guide_text(questions: list[Question], seed: int) -> str:
         f"{len(questions)} questions, {total} points. Answers are reckoned by `fairq.check` from the "
         "same "
         "seed.",
-        "For each question: all points for a right answer with a way that leads there; all but one for "
-        "the right "
-        "way with a slip; one for the right formula alone; none for a right number without any way, "
-        "except "
+        "For each question: all points for a right answer with a way that leads there; all but one for the "
+        "right way with a slip; one for the right formula alone (of two points that is the same); none for a "
+        "right number without any way, except "
         "where one of a few words is asked for.",
     ]
     for number, q in enumerate(questions, 1):

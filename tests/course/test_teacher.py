@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from fairq.capacity.modelled import from_profile
+from fairq.capacity.shape import Shape
 from fairq.check import names, question
+from fairq.plots import number
+from fairq.profiles import load_profile
+from fairq.scenario import Scenario
+from fairq.sim import simulate
 
 from .books import NOTEBOOKS, STUDENTS, code_of, prose_of, read, script
 
@@ -53,6 +59,29 @@ def test_points_that_cannot_be_met_are_refused(capsys: pytest.CaptureFixture[str
     assert len(exam.choose(1, most)) == len(names())
 
 
+def test_a_seed_below_zero_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert exam.main(["--seed", "-1", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.strip() == "seed must be a whole number >= 0, got -1"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_that_the_teacher_is_told() -> None:
+    def page(name: str) -> str:
+        return (NOTEBOOKS / "teacher" / name).read_text(encoding="utf-8")
+
+    box = Scenario.load("noisy_burst")
+    rows = simulate(box.workload(), box.policy("FIFO"), box.engine(), seed=box.seed).requests
+    asked = rows[(rows["group"] == "chat") & rows["arrival"].between(85, 90)]
+    assert f"(it is {asked['wait'].mean():.0f} s;" in page("plan_90_minutes.md")
+    card = from_profile(load_profile("rtx4090-llama31-8b"), Shape.of(600, 180), ttft_s=2, tpot_s=0.05)
+    total, alone = number(card.top.tokens_per_s), card.at(1).tokens_per_s_per_stream
+    assert f'"{total} tokens/s, so {alone:.0f} for each of us."' in page("misconceptions.md")
+    seeded = [path.name[:2] for path in STUDENTS if "SEED = 1 " in "\n".join(code_of(read(path)))]
+    assert seeded == [f"0{n}" for n in range(1, 10)]
+    blocks = re.findall(r"^\| (?:\d+–\d+|after) \| [^|]+ \| ([^|]+) \|", page("plan_half_day.md"), flags=re.M)
+    assert sum(bool(re.match(r"0\d", block)) for block in blocks) == 9, "eight, and 09 as a project"
+
+
 def test_plans_add_up_and_name_what_exists() -> None:
     for name, minutes in (("plan_90_minutes.md", 90), ("plan_half_day.md", 240)):
         text = (NOTEBOOKS / "teacher" / name).read_text(encoding="utf-8")
@@ -68,9 +97,9 @@ def test_each_misconception_points_to_a_part_that_exists() -> None:
     assert len(rows) >= 15
     books = {path.name[:2]: path for path in [NOTEBOOKS / "00_start_here.ipynb", *STUDENTS]}
     for row in rows:
-        for number, rest in re.findall(r"(0\d)([^;|]*)", row.rsplit("|", 2)[1]):
-            notebook = read(books[number])
+        for book, rest in re.findall(r"(0\d)([^;|]*)", row.rsplit("|", 2)[1]):
+            notebook = read(books[book])
             for part in re.findall(r"\d", rest.partition("exercise")[0]):
-                assert re.search(rf"^## {part}\.", prose_of(notebook), flags=re.M), f"{row}: {number} {part}"
+                assert re.search(rf"^## {part}\.", prose_of(notebook), flags=re.M), f"{row}: {book} {part}"
             for exercise in re.findall(r"exercise (\d)", rest):
                 assert f"q{exercise} = question(" in "\n".join(code_of(notebook))
