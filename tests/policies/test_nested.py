@@ -212,3 +212,11 @@ def test_the_time_is_handed_on_to_the_sentence_inside():
         "a has been charged least among the branches with work that may run: 0 tokens per weight. "
         f"In it: {inside}"
     )
+
+
+def test_a_weight_said_beforehand_is_no_matter_for_a_branch_without_weights():
+    policy = Nested({"a": "x"}, lambda branch: VTC() if branch == "x" else FIFO())
+    policy.set_weight("a", 2)
+    for tenant in "ba":
+        policy.put(ask(tenant))
+    assert policy.snapshot()["accounts"] == {"a": {"in": "x", "weight": 2, "counter": 0, "place": 0}}
