@@ -73,9 +73,9 @@ def guide_text(questions: list[Question], seed: int) -> str:
         f"{len(questions)} questions, {total} points. Answers are reckoned by `fairq.check` from the "
         "same "
         "seed.",
-        "For each question: all points for a right answer with a way that leads there; all but one for the "
-        "right way with a slip; one for the right formula alone (of two points that is the same); none for a "
-        "right number without any way, except "
+        "For each question: all points for a right answer with a way that leads there; all but one for "
+        "the right way with a slip; one for the right formula alone (of two points that is the same); "
+        "none for a right number without any way, except "
         "where one of a few words is asked for.",
     ]
     for number, q in enumerate(questions, 1):
