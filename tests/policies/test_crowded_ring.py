@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fairq import DRR, Request
+from fairq import Request
 from fairq.policies import drr
 from fairq.prove import agree
 
@@ -16,17 +16,18 @@ def test_many_joins_in_the_middle_agree_with_the_plain_ring(gap, step, monkeypat
     """Forty tenants come and go where there is little room: as the plain ring, which has no places, serves
     them.
     """
-    spreads = []
-    spread = DRR._spread
+    crowded = 0
     monkeypatch.setattr(drr, "GAP", gap)
     monkeypatch.setattr(drr, "STEP", step)
-    monkeypatch.setattr(DRR, "_spread", lambda ring: spreads.append(ring) or spread(ring))
     for seed in range(40):
         draw = random.Random(seed)
         policy, twin = agree.QUEUES["DRR"](draw.choice([3, 10]), {"t0": 2})
         for now in range(150):
             if draw.random() < 0.55:
                 request = Request(f"t{draw.randrange(40)}", draw.randint(1, 12), arrival=now)
+                after = policy._cut
+                before = after and after.before
+                crowded += before is not None and after.place - before.place < 2
                 policy.put(request)
                 twin.put(request)
             else:
@@ -36,4 +37,4 @@ def test_many_joins_in_the_middle_agree_with_the_plain_ring(gap, step, monkeypat
                     policy.done(served)
         while (served := policy.get()) is not None:
             assert served is twin.get(now=150), f"seed {seed}, at the end"
-    assert len(spreads) > 20
+    assert crowded > 20
