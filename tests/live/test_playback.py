@@ -1,5 +1,6 @@
 """The film of a run against counting requests one by one, and the page against the film."""
 
+import itertools
 import math
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_histogram_by_hand():
     film = Film(simulate(Workload([tenant], 1), FIFO(), SlotEngine(1)))
     histogram = film.at(10).tenants["a"].histograms["latency"]
     counted = dict(zip([*BUCKETS, math.inf], histogram.counts.tolist(), strict=True))
-    assert {end: n for end, n in counted.items() if n} == {1.0: 1, 2.5: 1, 5.0: 1}
+    assert {end: n for end, n in counted.items() if n} == {1.0: 1, 2.0: 1, 3.15: 1}
     assert histogram.total == 6.0
 
 
@@ -138,3 +139,9 @@ def test_tenants_have_series_of_their_own():
         counts = seen.histograms["latency"].counts.sum()
         assert f'fairq_request_latency_seconds_bucket{{le="+Inf",tenant="{name}"}} {counts:.1f}' in page
     assert 'fairq_tenant_weight{tenant="ada"} 2.0' in page
+
+
+def test_buckets_are_close_enough_for_the_quantile_they_promise():
+    assert BUCKETS[0] == 0.01
+    assert BUCKETS[-1] == 5000.0
+    assert max(high / low for low, high in itertools.pairwise(BUCKETS)) <= 1.28

@@ -191,7 +191,7 @@ EXPECTED = {
 def shortened(text):
     """Ten minutes and one minute as ten and five seconds, in names and windows alike."""
     for long, short in (
-        ("10m:15s", "10s:1s"),
+        ("10m:5s", "10s:1s"),
         ("10m", "10s"),
         ("600 *", "10 *"),
         ("1m", "5s"),
