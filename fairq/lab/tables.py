@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fairq.plots import TenantStyle, number
+from fairq.plots.bars import SHORT
 from fairq.plots.style import plus_minus
 
 CSS = """
@@ -39,7 +40,13 @@ def table_html(table: pd.DataFrame, measure: str, styles: Mapping[str, TenantSty
     """
     runs = int(table["runs"].max())
     names = ("Tenant", "Policy")
-    heads = ("Finished", "Not served", f"{measure} p50 (s)", f"{measure} p99 (s)", "Tokens served")
+    heads = (
+        "Finished",
+        "Not served",
+        f"{SHORT[measure]} p50 (s)",
+        f"{SHORT[measure]} p99 (s)",
+        "Tokens served",
+    )
     top = "".join(f'<th scope="col" class="fairq-name">{head}</th>' for head in names)
     top += "".join(f'<th scope="col">{head}</th>' for head in heads)
     body = []
