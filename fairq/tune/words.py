@@ -36,11 +36,28 @@ def _headline(made: Tuning) -> str:
             f" {value(best)} (today, {made.today.name!r}: {value(now)})."
         )
     if made.chosen == made.today:
-        return f"Leave it: {made.today.name!r} already reaches {promise} ({value(now)}), and none is cheaper."
-    return (
-        f"Apply {made.chosen.name!r}: it reaches {promise} with {value(best)};"
-        f" today, {made.today.name!r}, it is {value(now)}."
-    )
+        words = (
+            f"Leave it: {made.today.name!r} already reaches {promise} ({value(now)}), and none is cheaper."
+        )
+    else:
+        words = (
+            f"Apply {made.chosen.name!r}: it reaches {promise} with {value(best)};"
+            f" today, {made.today.name!r}, it is {value(now)}."
+        )
+    return words + _but(made)
+
+
+def _but(made: Tuning) -> str:
+    """What the replay promises and a model of the log does not hold belongs in the first sentence."""
+    for row in _checked(made):
+        if row["setting"] == made.best.name and row["verdict"] != "meets":
+            how = "only perhaps" if row["verdict"] == "perhaps" else "not"
+            return f" But that is this log alone: on a model fitted to it {how}, {value(row)}."
+    return ""
+
+
+def _checked(made: Tuning) -> list[dict[str, Any]]:
+    return [] if made.check is None else records(made.check)
 
 
 def _changes(made: Tuning) -> Iterator[str]:
@@ -65,10 +82,27 @@ def _changes(made: Tuning) -> Iterator[str]:
 
 
 def _others(made: Tuning) -> Iterator[str]:
-    table = made.table[(made.table["setting"] != made.best.name) & made.table["front"]]
+    by_name = {row["setting"]: row for row in records(made.table)}
+    others = [
+        row
+        for row in _checked(made)
+        if row["setting"] != made.best.name and by_name[row["setting"]]["verdict"] == "meets"
+    ]
+    if _but(made) and others:
+        names = ", ".join(repr(row["setting"]) for row in others)
+        yield f"Nor surely there, though in the replay: {names}."
+    for row in [] if _but(made) else others:
+        replay = by_name[row["setting"]]
+        yield (
+            f"Passed over: {row['setting']!r}, {value(replay)} in the replay at a price of {price(replay)},"
+            f" but {value(row)} on a model fitted to the log ({row['verdict']})."
+        )
+    shown = [made.best.name, *(row["setting"] for row in others)]
+    table = made.table[~made.table["setting"].isin(shown) & made.table["front"]]
     meets = table[table["verdict"] == "meets"].sort_values("price")
     for row in records(meets.head(2)):
-        yield f"Also meets it: {row['setting']!r}, {value(row)}, at a price of {price(row)}."
+        where = "" if made.check is None else " in the replay (not looked at on the model)"
+        yield f"Also meets it{where}: {row['setting']!r}, {value(row)}, at a price of {price(row)}."
     perhaps = table[table["verdict"] == "perhaps"].sort_values("price")
     for row in records(perhaps.head(1)):
         words = f"{row['setting']!r}, {value(row)} at a price of {price(row)}"
@@ -102,7 +136,8 @@ def _certainty(made: Tuning) -> str:
             f"One complete replay, n = {made.requests:,} requests: facts of this run, without an interval."
         )
         if made.check is not None:
-            parts = [f"{row['setting']!r} {value(row)} ({row['verdict']})" for row in records(made.check)]
+            shown = [row for row in _checked(made) if row["setting"] in (made.today.name, made.best.name)]
+            parts = [f"{row['setting']!r} {value(row)} ({row['verdict']})" for row in shown]
             words += " On a model fitted to the log, 10 replications: " + "; ".join(parts) + "."
         return words
     if made.runs == 1:

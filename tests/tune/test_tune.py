@@ -544,10 +544,63 @@ def test_a_log_is_one_complete_replay(tmp_path: Path) -> None:
     assert made.requests == 61
     assert made.table["low"].isna().all(), "a replay has no interval"
     assert made.chosen is not None
-    assert made.chosen.name == "fair"
+    assert made.row(made.chosen)["verdict"] == "meets"
     assert made.check is not None, "a model fitted to the log has one"
+    assert made.check.set_index("setting").loc[made.chosen.name, "verdict"] == "meets"
     assert made.check["low"].notna().all()
     assert made.lines()[-1].startswith("One complete replay, n = 61 requests: facts of this run")
+
+
+def by_log_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: list[str]) -> Tuning:
+    """Twenty jobs of ten seconds and one chat request of five; in the model of it that one takes twelve."""
+    log = tmp_path / "log.csv"
+    rows = "0,batch,0,10\n" * 20 + "5,chat,0,5\n"
+    log.write_text("arrived_s,tenant,input_tokens,output_tokens\n" + rows)
+    known = {
+        "FIFO": {"policy": "fifo"},
+        "short": {"policy": "shortest"},
+        "fair": {"policy": "drr", "quantum": 10},
+    }
+    changes = {"engine": HAND["engine"], "policies": {name: known[name] for name in policies}}
+    ten, twelve = ({"prompt_tokens": 0, "output_tokens": n} for n in (10, 12))
+    tenants = {
+        "batch": {"arrivals": {"kind": "dump", "at_s": 0, "requests": 20}, **ten},
+        "chat": {"arrivals": {"kind": "dump", "at_s": 5, "requests": 1}, **twelve},
+    }
+    model = hand(tenants=tenants, **changes)
+    monkeypatch.setattr(Scenario, "fitted", lambda scenario: model)
+    scenario = Scenario.from_log(log).with_(changes)
+    return tune(scenario, "chat max wait < 60 s", families=["as written"], jobs=1, capacity=False)
+
+
+def test_what_the_model_of_a_log_does_not_hold_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = by_log_and_model(tmp_path, monkeypatch, ["FIFO", "short", "fair"])
+    # In the log chat is the shortest and waits 5 s; in the model it is the longest, and waits for all twenty.
+    assert [(row["setting"], row["value"]) for row in records(made.table)][:2] == [
+        ("FIFO", 195),
+        ("short", 5),
+    ]
+    assert made.check is not None
+    checked = {row["setting"]: (row["value"], row["verdict"]) for row in records(made.check)}
+    assert checked["short"] == (195, "misses")
+    assert checked["fair"][1] == "meets"
+    assert made.chosen is not None
+    assert made.chosen.name == "fair"
+    assert made.lines()[0].startswith("Apply 'fair'")
+    assert "But" not in made.lines()[0]
+    assert any(line.startswith("Passed over: 'short', 5.00 s in the replay") for line in made.lines())
+
+
+def test_a_promise_that_the_model_of_a_log_breaks_is_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = by_log_and_model(tmp_path, monkeypatch, ["FIFO", "short"])
+    assert made.chosen is not None
+    assert made.chosen.name == "short"
+    assert made.lines()[0].endswith("But that is this log alone: on a model fitted to it not, 195 s.")
+    assert "But that is this log alone" in made.html()
 
 
 def test_the_engine_a_log_shows_serves_it_as_it_was_served() -> None:
