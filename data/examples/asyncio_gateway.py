@@ -12,6 +12,7 @@ import json
 import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fairq import Policy, Request
@@ -34,8 +35,10 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            # Whoever gave up may have been handed out in this very moment.
-            if not self.policy.cancel(request) and turn.done() and not turn.cancelled():
+            if self.policy.cancel(request):
+                del self._turns[request]
+            elif turn.done() and not turn.cancelled():
+                # It was handed out in the very moment in which its caller gave up.
                 self._leave(request, 0)
             raise
         tokens = None
@@ -61,21 +64,24 @@ class Gate:
             turn.set_result(None)
 
 
-async def ask(url: str, body: dict[str, Any]) -> tuple[Any, int]:
-    """One request to the engine: (its answer, the tokens it cost)."""
+async def ask(pool: ThreadPoolExecutor, url: str, body: dict[str, Any]) -> tuple[Any, int]:
+    """One request to the engine, from a thread of the pool: (its answer, the tokens it cost)."""
 
     def post() -> Any:
         headers = {"Content-Type": "application/json"}
         with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as reply:
             return json.load(reply)
 
-    answer = await asyncio.to_thread(post)
+    answer = await asyncio.get_running_loop().run_in_executor(pool, post)
     usage = answer["usage"]
     return answer, usage["prompt_tokens"] + usage["completion_tokens"]
 
 
 async def main(policy_file: str, url: str, slots: int) -> None:
     gate = Gate(load_policy(policy_file), slots)
+    # A thread for every slot: with fewer (asyncio's own pool has few) those let through would queue again,
+    # where no policy reaches.
+    pool = ThreadPoolExecutor(max_workers=slots)
 
     async def one(body: dict[str, Any]) -> None:
         # What is not known before: a rough guess of the prompt, and all that may be generated.
@@ -84,10 +90,11 @@ async def main(policy_file: str, url: str, slots: int) -> None:
         user = body.get("user", "anonymous")
         key, level = body.pop("key", user), body.get("priority", 0)
         request = Request(user, cost, arrival=now, priority=level, key=key)
-        answer = await gate.serve(request, lambda: ask(url, body))
+        answer = await gate.serve(request, lambda: ask(pool, url, body))
         print(json.dumps({"user": user, "answer": answer}), flush=True)
 
-    await asyncio.gather(*(one(json.loads(line)) for line in sys.stdin if line.strip()))
+    with pool:
+        await asyncio.gather(*(one(json.loads(line)) for line in sys.stdin if line.strip()))
 
 
 if __name__ == "__main__":

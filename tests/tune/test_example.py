@@ -6,9 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Barrier, BrokenBarrierError, Lock, Thread
 from types import ModuleType
 from typing import Any
 
@@ -20,13 +21,21 @@ from fairq.data import data_path
 EXAMPLE = data_path("examples/asyncio_gateway.py")
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+
 class Engine(BaseHTTPRequestHandler):
-    """Answers like an OpenAI-style engine, and remembers who came and how many were in at once."""
+    """Answers like an OpenAI-style engine, and remembers who came and how many were in at once.
+
+    ``together``: nobody is answered before as many are in.
+    """
 
     lock = Lock()
     came: list[str] = []  # noqa: RUF012
     inside = 0
     most = 0
+    together: Barrier | None = None
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -34,6 +43,9 @@ class Engine(BaseHTTPRequestHandler):
             Engine.came.append(body["user"])
             Engine.inside += 1
             Engine.most = max(Engine.most, Engine.inside)
+        if Engine.together is not None:
+            with suppress(BrokenBarrierError):  # too few came: `most` tells
+                Engine.together.wait(timeout=20)
         reply = {
             "choices": [{"text": "ok"}],
             "usage": {"prompt_tokens": 3, "completion_tokens": body["max_tokens"]},
@@ -52,19 +64,19 @@ class Engine(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def engine() -> Iterator[str]:
-    Engine.came, Engine.inside, Engine.most = [], 0, 0
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    Engine.came, Engine.inside, Engine.most, Engine.together = [], 0, 0, None
+    server = Server(("127.0.0.1", 0), Engine)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/v1/completions"
     server.shutdown()
     server.server_close()
 
 
-def run(policy: str, url: str, slots: int, tmp_path: Path) -> list[str]:
-    """Who was answered, in order: twelve of one user, then one of another."""
+def run(policy: str, url: str, slots: int, tmp_path: Path, batch: int = 12) -> list[str]:
+    """Who was answered, in order: twelve (``batch``) of one user, then one of another."""
     file = tmp_path / "policy.yaml"
     file.write_text(policy)
-    bodies = [{"user": "batch", "prompt": "x" * 40, "max_tokens": 90}] * 12
+    bodies = [{"user": "batch", "prompt": "x" * 40, "max_tokens": 90}] * batch
     bodies += [{"user": "chat", "prompt": "x" * 40, "max_tokens": 90}]
     done = subprocess.run(
         [sys.executable, EXAMPLE, file, url, str(slots)],
@@ -89,6 +101,15 @@ def test_the_example_serves_in_the_order_of_the_policy_file(engine: str, tmp_pat
     assert Engine.came.index("chat") <= 2
     assert Engine.most == 1
     assert len(answered) == 13
+
+
+def test_every_slot_reaches_the_engine(engine: str, tmp_path: Path) -> None:
+    # More than the 32 threads that asyncio's own pool has at most; one round of 40 and one of 40.
+    slots = 40
+    Engine.together = Barrier(slots)
+    answered = run("policy: fifo\n", engine, slots, tmp_path, batch=2 * slots - 1)
+    assert len(answered) == 2 * slots
+    assert Engine.most == slots
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +157,7 @@ def test_who_gives_up_leaves_nothing_behind(example: ModuleType) -> None:
     assert all(isinstance(answer, asyncio.CancelledError) for answer in answers[1:4])
     assert gate.free == 2, "every slot came back"
     assert len(policy) == policy.running == 0
+    assert not gate._turns, "nor is anybody's turn kept"
 
 
 def test_an_engine_that_fails_gives_its_slot_back(example: ModuleType) -> None:
