@@ -122,6 +122,8 @@ class Card:
     target: Target | None
     arithmetic: Sequence[str] = ()
     notes: Sequence[str] = ()
+    caveats: Sequence[str] = ()
+    """What to know before anything else."""
     think_s: float | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -153,6 +155,7 @@ def make_card(
     kv_tokens: int | None = None,
     arithmetic: Callable[[int], Sequence[str]] = lambda streams: (),
     notes: Sequence[str] = (),
+    caveats: Sequence[str] = (),
     most_streams: int = 512,
 ) -> Card:
     """The card of a box whose speed with n streams is ``point(n)``.
@@ -162,6 +165,7 @@ def make_card(
     shape : of a request. limits : without ``compute``, which is found here.
     users : rows ``by_users`` go this far; default: twice what can run.
     ttft_s, tpot_s : the promise: mean time to first token and per output token, in seconds.
+    caveats, notes : what to say first and last.
     think_s : mean pause of a person between an answer and the next question, in seconds.
     most_streams : how far to look where nothing limits the streams.
 
@@ -194,6 +198,7 @@ def make_card(
         target=_target(rows, shape, limits, ttft_s, tpot_s, think_s),
         arithmetic=list(arithmetic(min(8, most))),
         notes=list(notes),
+        caveats=list(caveats),
         think_s=think_s,
     )
 

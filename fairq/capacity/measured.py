@@ -146,6 +146,7 @@ def from_served(
     source: str,
     kv_tokens: int | None = None,
     notes: Sequence[str] = (),
+    caveats: Sequence[str] = (),
     **asked: Any,
 ) -> Card:
     """The card of a box from its log.
@@ -157,7 +158,7 @@ def from_served(
     ----------
     table : ``arrival, start, first_token, finish`` in seconds (``first_token`` may be NaN: the answer came as
         a whole), ``prompt_tokens, output_tokens``; one row per finished request.
-    kv_tokens : what the KV cache holds, if known. notes : to be said first on the card.
+    kv_tokens : what the KV cache holds, if known. notes, caveats : to be said on the card, caveats first.
 
     Raises
     ------
@@ -165,35 +166,30 @@ def from_served(
     """
     if table.empty:
         raise ValueError("no finished request in the log")
-    time = _timeline(table)
+    time = timeline(table)
     shape = Shape.from_sizes(table["prompt_tokens"], table["output_tokens"])
     start, finish = (table[name].to_numpy(dtype=float) for name in ("start", "finish"))
     first = table["first_token"].to_numpy(dtype=float)
     service, to_first = (finish - start), (first - start)
     known = ~np.isnan(to_first)
     first_part = float(to_first[known].sum() / service[known].sum()) if known.any() else 0.0
-    queued = time.waiting > 0
-    share = float(time.dt[queued].sum() / time.dt.sum())
-    limits, notes, most = Limits(), [*notes], _high(time.running, time.dt)
-    if share >= QUEUED:
-        dt = time.dt[queued]
-        running, spread = _mean_cv(time.running[queued], dt)
-        held, held_spread = _mean_cv(time.held[queued], dt)
+    limits, notes, most = Limits(), [*notes], high(time.running, time.dt)
+    queue = queue_of(time)
+    if queue.share >= QUEUED:
         words = (
-            f"while people waited ({share:.0%} of the time), {running:.1f} ran (± {spread:.0%})"
-            f" and held {held:,.0f} tokens (± {held_spread:.0%})"
+            f"while people waited ({queue.share:.0%} of the time), {queue.running:.1f} ran"
+            f" (± {queue.spread:.0%}) and held {queue.held:,.0f} tokens (± {queue.held_spread:.0%})"
         )
-        if held_spread < spread:
-            limits = Limits(kv=max(round(running), 1))
+        if queue.kv_binds:
+            limits = Limits(kv=max(round(queue.running), 1))
             notes.append(f"KV binds: {words}: the tokens stay the same, the number of streams does not")
+            kv_tokens = round(queue.held) if kv_tokens is None else kv_tokens
         else:
-            limits = Limits(slots=max(_high(time.running[queued], dt), 1))
+            limits = Limits(slots=max(queue.most, 1))
             notes.append(f"slots bind: {words}: the number of streams stays the same")
-        if kv_tokens is None and held_spread < spread:
-            kv_tokens = round(held)
     else:
         notes.append(
-            f"somebody waited in {100 * share:.0f} % of the time: the log does not show what would bind"
+            f"somebody waited in {100 * queue.share:.0f} % of the time: the log does not show what would bind"
         )
     return from_levels(
         levels_of(table),
@@ -205,8 +201,37 @@ def from_served(
         source=source,
         kv_tokens=kv_tokens,
         notes=notes,
+        caveats=caveats,
         **asked,
     )
+
+
+class Queue(NamedTuple):
+    """While people waited (``share`` of the time): mean number in service and tokens held, and how much each
+    varied (as a part of it); ``most``: the number in service that was exceeded in 1 % of that time.
+    """
+
+    share: float
+    running: float
+    spread: float
+    held: float
+    held_spread: float
+    most: int
+
+    @property
+    def kv_binds(self) -> bool:
+        """Whether the tokens held stayed the same while the number in service varied."""
+        return self.share >= QUEUED and self.held_spread < self.spread
+
+
+def queue_of(time: Timeline) -> Queue:
+    """What ran while people waited; zeros where nobody did."""
+    queued = time.waiting > 0
+    if not queued.any():
+        return Queue(0.0, 0.0, 0.0, 0.0, 0.0, 0)
+    dt = time.dt[queued]
+    running, held = _mean_cv(time.running[queued], dt), _mean_cv(time.held[queued], dt)
+    return Queue(float(dt.sum() / time.dt.sum()), *running, *held, high(time.running[queued], dt))
 
 
 def levels_of(table: pd.DataFrame) -> list[Level]:
@@ -214,7 +239,7 @@ def levels_of(table: pd.DataFrame) -> list[Level]:
 
     An answer's tokens are spread evenly from its first token to its finish.
     """
-    time = _timeline(table)
+    time = timeline(table)
     numbers = np.unique(time.running[time.running > 0])
     return [
         Level(float(n), float(time.dt[at].sum()), float((time.rate[at] * time.dt[at]).sum()))
@@ -223,9 +248,13 @@ def levels_of(table: pd.DataFrame) -> list[Level]:
     ]
 
 
-class _Timeline(NamedTuple):
-    """Stretches of time between two events, each of ``dt`` seconds: shape (stretches,)."""
+class Timeline(NamedTuple):
+    """Stretches of time between two events, from ``t`` on for ``dt`` seconds: shape (stretches,).
 
+    ``rate``: tokens per second of all; ``held``: tokens in the KV cache, in the middle of the stretch.
+    """
+
+    t: NDArray[np.float64]
     dt: NDArray[np.float64]
     waiting: NDArray[np.float64]
     running: NDArray[np.float64]
@@ -233,7 +262,8 @@ class _Timeline(NamedTuple):
     held: NDArray[np.float64]
 
 
-def _timeline(table: pd.DataFrame) -> _Timeline:
+def timeline(table: pd.DataFrame) -> Timeline:
+    """Who waited, ran and made tokens when (columns as in ``from_served``)."""
     arrival, start, first, finish = (
         table[name].to_numpy(dtype=float) for name in ("arrival", "start", "first_token", "finish")
     )
@@ -261,7 +291,7 @@ def _timeline(table: pd.DataFrame) -> _Timeline:
     some = dt > 0
     waiting, running, rates, prompts, offset = (column[some] for column in columns)
     middle = (when[:-1] + np.diff(when) / 2)[some]
-    return _Timeline(dt[some], waiting, running, rates, prompts + rates * middle - offset)
+    return Timeline(when[:-1][some], dt[some], waiting, running, rates, prompts + rates * middle - offset)
 
 
 def _mean_cv(values: NDArray[Any], dt: NDArray[Any]) -> tuple[float, float]:
@@ -271,8 +301,8 @@ def _mean_cv(values: NDArray[Any], dt: NDArray[Any]) -> tuple[float, float]:
     return mean, max(variance, 0.0) ** 0.5 / mean if mean else 0.0
 
 
-def _high(values: NDArray[Any], dt: NDArray[Any]) -> int:
-    """The value that is exceeded in 1 % of the time."""
+def high(values: NDArray[Any], dt: NDArray[Any]) -> int:
+    """Of a number that holds for ``dt`` seconds each time: the value that is exceeded in 1 % of the time."""
     order = np.argsort(values)
     upto = np.cumsum(dt[order]) / dt.sum()
     return int(values[order][np.searchsorted(upto, 0.99)])

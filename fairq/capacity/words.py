@@ -19,6 +19,12 @@ BINDS = {
 def headline(card: Card) -> str:
     """What to tell people, in a line."""
     alone, top = card.by_streams[0], card.top
+    if not in_service(card):
+        first = "alone" if alone.streams == 1 else f"{alone.streams:g} in flight"
+        return (
+            f"{first} {number(alone.tokens_per_s)} tokens/s; at most {number(top.tokens_per_s)} in all was"
+            f" measured, with {top.streams:g} in flight (the log does not tell how many ran)"
+        )
     if card.extra.get("fit", {}).get("levels") == 1:
         seen = next(row for row in card.by_streams if row.measured_tokens_per_s is not None)
         return (
@@ -33,6 +39,7 @@ def headline(card: Card) -> str:
 
 def lines(card: Card) -> Iterator[str]:
     """All but the table, in order."""
+    yield from card.caveats
     shape = card.shape
     if shape is not None:
         taken = f" (means of {shape.requests:,} requests)" if shape.requests else ""
@@ -40,6 +47,11 @@ def lines(card: Card) -> Iterator[str]:
             f"a request: {number(shape.prompt_tokens)} prompt + {number(shape.output_tokens)} generated"
             f" tokens{taken}, {number(shape.context_tokens)} of context on average while it runs"
         )
+    if not in_service(card):
+        yield f"in flight at once, served or waiting: {card.max_streams:,}"
+        yield from card.arithmetic
+        yield from card.notes
+        return
     walls = {"slots": card.limits.slots, "KV cache": card.limits.kv, "gateway": card.limits.gateway}
     known = ", ".join(f"{name} {value:,}" for name, value in walls.items() if value is not None)
     if card.limits.compute is not None:
@@ -55,9 +67,16 @@ def lines(card: Card) -> Iterator[str]:
 def few_lines(card: Card) -> Iterator[str]:
     """The card where there is little room: what to tell people, what binds, the promise, what to know."""
     yield f"capacity ({card.source}): {headline(card)}"
-    yield binding(card)
+    yield from card.caveats
+    if in_service(card):
+        yield binding(card)
     yield from promise(card)
     yield from card.notes
+
+
+def in_service(card: Card) -> bool:
+    """Whether the rows are of requests in service; else of those in flight, waiting ones included."""
+    return bool(card.extra.get("in_service", True))
 
 
 def binding(card: Card) -> str:
@@ -107,9 +126,10 @@ def claim_lines(card: Card, total: float, each: float, users: int) -> Iterator[s
             f"{users} × {number(each)} = {number(product)}, not {number(total)}: wrong by {factor:.1f}×, or"
             f" the total means {number(means)} streams ({number(total)} / {number(each)})"
         )
+    ran = f"no more than {here.streams:g} {'run' if in_service(card) else 'were in flight'}"
     yield (
         f"this card: {here.streams:g} × {number(here.tokens_per_s_per_stream)} = {number(here.tokens_per_s)}"
-        f" tokens/s{'' if here.streams == users else f' (no more than {here.streams:g} run)'}"
+        f" tokens/s{'' if here.streams == users else f' ({ran})'}"
     )
 
 

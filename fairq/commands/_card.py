@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from fairq.capacity import Card, UserRow
-from fairq.capacity.words import number
+from fairq.capacity.words import in_service, number
 
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -16,6 +16,8 @@ SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 def table(card: Card) -> Table:
     """Rows of users: powers of two, what fits the promise, what can run, and the last one."""
     made = Table(caption_justify="left")
+    if not in_service(card):
+        return _in_flight(card)
     think = card.think_s is not None
     names = [
         "users",
@@ -33,6 +35,17 @@ def table(card: Card) -> Table:
         made.add_column(name, justify="right", no_wrap=True)
     for row in chosen(card):
         made.add_row(*_cells(row, think))
+    return made
+
+
+def _in_flight(card: Card) -> Table:
+    """The same where nobody knows who of those in flight was served."""
+    made = Table()
+    for name in ("in flight", "tokens/s in all", "each", "latency s"):
+        made.add_column(name, justify="right", no_wrap=True)
+    for row in chosen(card):
+        rate, each = f"{row.tokens_per_s:,.0f}", number(row.tokens_per_s_per_user)
+        made.add_row(f"{row.users:,}", rate, each, number(row.latency_s))
     return made
 
 

@@ -140,8 +140,8 @@ def _from_file(
     engine: dict[str, Any],
     asked: dict[str, Any],
 ) -> Card:
-    from fairq.capacity import from_scenario, from_served
-    from fairq.capacity.logs import read_served
+    from fairq.capacity import from_scenario
+    from fairq.capacity.logs import card_of_served, read_served
     from fairq.commands.run import open_scenario
 
     path = Path(file)
@@ -151,9 +151,8 @@ def _from_file(
         raise InputError(f"{file}: no such file")
     served = read_served(path)
     if served is not None and profile is None:
-        table, notes = served
         source = f"log {path.name}"
-        return from_served(table, source=source, kv_tokens=engine["kv_tokens"], notes=notes, **asked)
+        return card_of_served(served, source=source, kv_tokens=engine["kv_tokens"], **asked)
     if profile is None:
         raise InputError(f"{file}: says what was asked, not when it was served: give --profile for the speed")
     note = {"source": f"profile {profile} with the requests of {path.name}"}
@@ -225,8 +224,11 @@ def _claim(text: str | None) -> tuple[float, float, int] | None:
 
 
 def _picture(card: Card, path: Path) -> Path:
+    from fairq.capacity.words import in_service
     from fairq.plots.capacity import capacity_card
 
+    if not in_service(card):
+        raise InputError(f"--out: no picture of {card.source}: the log does not tell how many ran at once")
     chart = capacity_card(card.as_dict())
     return write_out(path, chart.to_bytes(path.suffix[1:].lower()))
 

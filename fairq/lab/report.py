@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from fairq.capacity import Card, from_scenario, from_served, relief_of
+from fairq.capacity import Card, from_scenario, relief_of
+from fairq.capacity.logs import card_of_served, served_of
 from fairq.capacity.words import few_lines
 from fairq.result import Result
 from fairq.saturation import RELIEF, Evidence, Verdict, judge, series_of
@@ -29,9 +30,9 @@ def card_of(scenario: Scenario) -> Card:
     """
     log = scenario.log
     if log is not None and log.load == log.burst == 1:
-        table = scenario.read().in_service()
-        if table is not None:
-            return from_served(table, source=f"log {scenario.name}")
+        served = served_of(scenario.read())
+        if served is not None:
+            return card_of_served(served, source=f"log {scenario.name}")
     return from_scenario(scenario)
 
 

@@ -5,15 +5,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from fairq import FIFO
 from fairq.capacity import Shape, from_profile, from_served, levels_of
-from fairq.capacity.logs import read_served
+from fairq.capacity.in_flight import busiest_minute
+from fairq.capacity.logs import card_of_served, read_served
 from fairq.capacity.measured import Level, fit_levels
 from fairq.capacity.modelled import KV_USABLE
+from fairq.capacity.words import few_lines
+from fairq.cli import app
+from fairq.lab import report
 from fairq.profiles import load_profile
+from fairq.scenario import Scenario
 from fairq.sim import SlotEngine, simulate
+from fairq.tune.engine import as_served
 from fairq.workload import Fixed, Poisson, Tenant, Workload
+
+from .box import EACH, TOTAL, ends_only
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "traces" / "vllm_rtx4090_llama31_8b_requests.jsonl"
 
@@ -68,7 +77,7 @@ def test_nothing_binds_where_nobody_waits():
 
 @pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
 def test_the_real_run_says_that_kv_binds_and_how_much_it_holds():
-    served, _ = read_served(REAL)
+    served = read_served(REAL).table
     card = from_served(served, source="log")
     assert card.binds == "KV"
     # 2,588 blocks of 16 tokens. Who was preempted still counts as in service, which makes it a little more.
@@ -80,7 +89,7 @@ def test_the_real_run_says_that_kv_binds_and_how_much_it_holds():
 
 @pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
 def test_the_profile_alone_foretells_the_real_run():
-    served, _ = read_served(REAL)
+    served = read_served(REAL).table
     profile = load_profile("rtx4090-llama-3.1-8b")
     card = from_profile(profile, Shape.from_sizes(served["prompt_tokens"], served["output_tokens"]))
     assert card.binds == "KV"
@@ -97,7 +106,7 @@ def test_a_run_of_fairq_is_a_log(tmp_path):
     result = simulate(workload, FIFO(), SlotEngine(2), seed=1)
     path = tmp_path / "requests.csv"
     result.to_csv(path)
-    served, _ = read_served(path)
+    served = read_served(path).table
     assert len(served) == len(result.requests)
     assert served["finish"].to_numpy() == pytest.approx(result.requests["finish"].to_numpy(dtype=float))
 
@@ -108,12 +117,48 @@ def test_what_a_log_does_not_say_is_not_made_up(tmp_path):
     assert read_served(path) is None
 
 
+def test_a_log_of_arrivals_and_ends_promises_no_more_than_the_box_can_do(tmp_path):
+    card = card_of_served(read_served(ends_only(tmp_path / "gateway.jsonl")), source="log")
+    # Eight slots of 40 tokens/s, 150 in flight: what waited is not taken for service.
+    assert 0.95 * TOTAL < card.top.tokens_per_s <= TOTAL
+    assert card.by_streams[0].tokens_per_s == pytest.approx(EACH, rel=0.05)
+    assert card.at(4).tokens_per_s == pytest.approx(4 * EACH, rel=0.05)
+    assert card.max_streams > 100
+    assert (card.binds, card.limits.streams, card.limits.compute, card.target) == ("", None, None, None)
+    row = card.by_users[-1]
+    assert row.latency_s == pytest.approx(row.users * card.shape.output_tokens / row.tokens_per_s)
+
+
+def test_the_command_says_first_what_such_a_log_does_not_tell(tmp_path):
+    path = ends_only(tmp_path / "gateway.jsonl")
+    said = CliRunner().invoke(app, ["capacity", str(path)], catch_exceptions=False).stdout
+    points = [" ".join(point.split()) for point in said.split("· ")]
+    assert "the log does not tell how many ran" in points[0]
+    assert points[1].startswith("the log says neither when service began")
+    assert "what binds" not in said
+    picture = CliRunner().invoke(app, ["capacity", str(path), "--out", str(tmp_path / "card.png")])
+    assert picture.exit_code == 2
+    assert "no picture" in picture.stderr
+
+
+def test_the_lab_has_the_commands_card_of_such_a_log(tmp_path):
+    path = ends_only(tmp_path / "gateway.jsonl")
+    card = card_of_served(read_served(path), source="log gateway")
+    shown = report.card_of(as_served(Scenario.from_log(path)))
+    assert list(few_lines(shown)) == list(few_lines(card))
+
+
+def test_the_busiest_minute_by_hand():
+    # 60 tokens from 0 to 60, then 240 from 60 to 120, and 30 s of 2 tokens/s on top from 90 on.
+    rows = table((0, 0, 0, 60, 1, 60), (60, 60, 60, 120, 1, 240), (90, 90, 90, 120, 1, 60))
+    assert busiest_minute(rows) == pytest.approx((240 + 60) / 60)
+
+
 def test_a_gateways_log_has_a_card_that_says_what_it_does_not_know(tmp_path):
     # Two at once all the time, each answer of 20 tokens takes two seconds.
     path = tmp_path / "spend.csv"
     rows = [f"u{i % 2},{i - i % 2},{i - i % 2 + 2},10,20" for i in range(20)]
     path.write_text("user,start_time,end_time,prompt_tokens,completion_tokens\n" + "\n".join(rows) + "\n")
-    served, notes = read_served(path)
-    card = from_served(served, source="log", notes=notes)
+    card = card_of_served(read_served(path), source="log")
     assert card.at(2).measured_tokens_per_s == pytest.approx(20)
-    assert "waiting counts as service" in card.notes[0]
+    assert "does not tell who waited" in card.caveats[0]
