@@ -21,6 +21,7 @@ stopped. Without that, caps round a textbook ring lose the weights.
 from __future__ import annotations
 
 import copy
+from bisect import bisect_right
 from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
@@ -451,13 +452,15 @@ class DRR(Fair[_Tenant]):
             ring.append(state)
             state = state.before
         ring.reverse()
-        assert self._cut is not None
-        turn_is_on = self._cut.place == self._frontier[1]
+        old = [state.place for state in ring]
+
+        def anew(rank: Rank) -> Rank:
+            # A place that nobody holds any more becomes that of the one before it.
+            return rank[0], (bisect_right(old, rank[1]) - 1) * GAP, rank[2]
+
         for number, state in enumerate(ring):
-            state.place = number * GAP
-        before = self._cut.before
-        place = self._cut.place if turn_is_on else -1 if before is None else before.place
-        self._frontier = (self._frontier[0], place, RING)
+            state.place, state.turn, state.back = number * GAP, anew(state.turn), anew(state.back)
+        self._frontier = anew(self._frontier)
         for state in ring:
             if state.entry is not None:
                 self._pool.place(state, self._floor(state))

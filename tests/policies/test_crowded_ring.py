@@ -11,7 +11,7 @@ from fairq.policies import drr
 from fairq.prove import agree
 
 
-@pytest.mark.parametrize(("gap", "step"), [(4, 1), (8, 4)])
+@pytest.mark.parametrize(("gap", "step"), [(2, 1), (4, 1), (8, 4)])
 def test_many_joins_in_the_middle_agree_with_the_plain_ring(gap, step, monkeypatch):
     """Forty tenants come and go where there is little room: as the plain ring, which has no places, serves
     them.
