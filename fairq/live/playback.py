@@ -17,7 +17,7 @@ BUCKETS = tuple(
     for digits in (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
     if (power, digits) <= (3, 5)
 )
-"""Upper ends of the histograms' buckets, in seconds, 10 ms to 5,000 s; one more has no end. Ten per decade, so
+"""Upper ends of the histograms' buckets, in seconds, 10 ms to 5,000 s; one more has no end. Ten a decade, so
 that a quantile read from them is at most 28 % off; engines' own pages have coarser ones."""
 
 TOKEN_BUCKETS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
