@@ -71,6 +71,7 @@ def tune(
     from fairq.sweep import SweepError
     from fairq.tune import FAMILIES
     from fairq.tune import tune as find
+    from fairq.tune.engine import kv_of
 
     scenario = open_scenario(file, columns)
     tell_lost(scenario)
@@ -83,6 +84,7 @@ def tune(
     scenario = scenario.with_(load=load, burst=burst)
     if users > 1 and not fit:
         raise InputError(f"--users needs --fit (a replay has the users it has), got {users}")
+    kv_tokens = kv_of(scenario)
     if fit:
         scenario = scenario.fitted(users)
     journal = out / JOURNAL
@@ -98,6 +100,7 @@ def tune(
                 backend=backend,
                 journal=journal,
                 resume=resume,
+                kv_tokens=kv_tokens,
                 progress=progress,
             )
     except KeyboardInterrupt:
@@ -152,6 +155,8 @@ def document(made: Tuning) -> dict[str, Any]:
         "requests": made.requests,
         "settings": [_plain(row) for row in records(made.table)],
         "payers": [_plain(row) for row in records(made.payers) if row["setting"] == made.best.name],
+        "model_of_the_log": None if made.check is None else [_plain(row) for row in records(made.check)],
+        "kv_tokens": made.kv_tokens,
         "capacity": [vars(each) for each in made.capacity],
         "how_to_type_it": [vars(each) for each in hows(made)],
     }

@@ -16,6 +16,7 @@ from fairq.files import InputError
 from fairq.scenario import Scenario
 from fairq.sweep import sweep
 from fairq.tune.cells import STATISTICS, Cell, digest, parties, run_cell, workload_digest
+from fairq.tune.engine import kv_of
 from fairq.tune.settings import FAMILIES, Setting, settings
 from fairq.tune.target import Target, check_names, parse_targets
 
@@ -73,6 +74,8 @@ class Tuning:
     runs: int
     requests: int
     check: pd.DataFrame | None = None
+    kv_tokens: int | None = None
+    """What the engine's KV cache holds, where that and not slots is what binds."""
 
     @property
     def today(self) -> Setting:
@@ -148,6 +151,7 @@ def tune(
     journal: Path | None = None,
     resume: bool = False,
     capacity: bool = True,
+    kv_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
     """Find the setting that keeps a promise and costs the others least.
@@ -163,6 +167,8 @@ def tune(
     families : which settings to try. replications : default 10, 1 for a log.
     jobs, backend, journal, resume : as in ``fairq.sweep.sweep``.
     capacity : also say what more slots (or less load) would do.
+    kv_tokens : the engine's KV cache, where that and not slots is what binds (default: as a log shows it);
+        then more slots would do nothing, and less load is looked at.
 
     Raises
     ------
@@ -181,14 +187,15 @@ def tune(
     lab = _Bench(scenario, targets, runs, jobs, backend, journal, resume, progress)
     rows = lab.run(tried, "settings")
     table, payers = lab.table(tried, rows), _payers(tried, rows, lab.payers)
+    kv_tokens = kv_of(scenario) if kv_tokens is None else kv_tokens
     good = _ranked(tried, table)
     chosen = good[0] if good else None
     more: list[Capacity] = []
     if capacity:
         best = chosen or tried[int(table["of_target"].fillna(inf).to_numpy(dtype=float).argmin())]
-        more = _capacity(lab, [tried[0]] if chosen is not None else [best, tried[0]])
+        more = _capacity(lab, [tried[0]] if chosen is not None else [best, tried[0]], kv_tokens is not None)
     requests = int(rows[0][0]["requests"])
-    made = Tuning(scenario, targets, tried, table, payers, chosen, more, runs, requests)
+    made = Tuning(scenario, targets, tried, table, payers, chosen, more, runs, requests, kv_tokens=kv_tokens)
     if scenario.log is not None and requests <= LARGE_LOG:
         check, chosen = _check(made, good, jobs, backend, journal, progress)
         made = replace(made, check=check, chosen=chosen)
@@ -425,12 +432,12 @@ def _mean(values: Sequence[float]) -> float:
 # -- capacity -----------------------------------------------------------------------------------------
 
 
-def _capacity(lab: _Bench, tried: Sequence[Setting]) -> list[Capacity]:
+def _capacity(lab: _Bench, tried: Sequence[Setting], kv_binds: bool) -> list[Capacity]:
     found = []
     for setting in {each.name: each for each in tried}.values():
         spec = lab.scenario.engine_spec
         slots = getattr(spec, "slots", None)
-        if isinstance(slots, int):
+        if isinstance(slots, int) and not kv_binds:
             found.append(_more_slots(lab, setting, slots))
         else:
             found.append(_less_load(lab, setting))

@@ -8,14 +8,20 @@ from typing import Any
 from fairq.capacity import from_served
 from fairq.scenario import Scenario
 from fairq.workload.readers import Log
+from fairq.workload.trace import TraceError
+from fairq.workload.vllm_run import read_run
 
 
 @dataclass(frozen=True)
 class SeenEngine:
-    """``data``: an ``engine:`` entry of a scenario; ``words``: how it was found."""
+    """``data``: an ``engine:`` entry of a scenario; ``words``: how it was found.
+
+    ``kv_tokens``: what its KV cache holds, where that and not slots is what binds; or None.
+    """
 
     data: dict[str, Any]
     words: str
+    kv_tokens: int | None = None
 
 
 def engine_of(log: Log) -> SeenEngine | None:
@@ -47,7 +53,31 @@ def engine_of(log: Log) -> SeenEngine | None:
         f" each (time per output token {1000 * row.time_per_output_token_s:.1f} ms), prompts at"
         f" {data['prefill_tokens_per_s']:,.0f} tokens/s"
     )
-    return SeenEngine(data, words)
+    kv_tokens = None
+    if card.binds == "KV" and card.shape is not None:
+        kv_tokens = _cache(log) or round(card.max_streams * card.shape.context_tokens)
+        words += f"; what binds is its KV cache of {kv_tokens:,} tokens, not slots"
+    return SeenEngine(data, words, kv_tokens)
+
+
+def _cache(log: Log) -> int | None:
+    """The KV cache in tokens, where the file beside a vLLM run states it."""
+    if log.account.form != "vllm run":
+        return None
+    try:
+        return read_run(log.account.source).settings.get("kv_tokens")
+    except (OSError, TraceError):
+        return None
+
+
+def kv_of(scenario: Scenario) -> int | None:
+    """The KV cache (tokens) of the engine that a log shows, if that is what binds and it is this engine."""
+    spec: Any = scenario.engine_spec
+    limits = getattr(scenario.engine(), "limits", None)
+    if scenario.log is None or limits is not None or not isinstance(getattr(spec, "slots", None), int):
+        return None
+    seen = engine_of(scenario.read())
+    return seen.kv_tokens if seen is not None and scenario.data()["engine"] == seen.data else None
 
 
 def as_served(scenario: Scenario) -> Scenario:

@@ -52,11 +52,14 @@ ORDERS = {
 
 
 def how_to(
-    policy: Mapping[str, Any], slots: int | None, keys: Mapping[str, tuple[str, ...]] | None = None
+    policy: Mapping[str, Any],
+    slots: int | None,
+    keys: Mapping[str, tuple[str, ...]] | None = None,
+    kv_tokens: int | None = None,
 ) -> list[HowTo]:
     """The nearest settings for a policy (plain data) in front of an engine that serves ``slots`` at once.
 
-    ``keys``: a group's or tenant's name → its API keys, where known.
+    ``keys``: a group's or tenant's name → its API keys, where known. ``kv_tokens``: the KV cache there is.
     """
     parts = _Parts()
     _take_apart(policy, parts)
@@ -64,7 +67,7 @@ def how_to(
     return [
         _vllm(parts, slots),
         _litellm(parts, slots, known),
-        _llama(parts, slots),
+        _llama(parts, slots, kv_tokens),
         _nginx(parts, slots, known),
     ]
 
@@ -167,14 +170,18 @@ def _litellm(parts: _Parts, slots: int | None, keys: Mapping[str, tuple[str, ...
     return HowTo("LiteLLM proxy", text, tuple(lost))
 
 
-def _llama(parts: _Parts, slots: int | None) -> HowTo:
+def _llama(parts: _Parts, slots: int | None, kv_tokens: int | None) -> HowTo:
     n = slots or 8
+    each = 8192 if kv_tokens is None else kv_tokens // n
+    context = n * each if kv_tokens is None else kv_tokens
     text = (
-        f"llama-server -m MODEL.gguf -np {n} -c {n * 8192}   # {n} slots; -c is shared by them (8,192 each)"
+        f"llama-server -m MODEL.gguf -np {n} -c {context}   # {n} slots; -c is shared by them ({each:,} each)"
     )
     lost = _lost(parts)
     if parts.order != "fifo" or not lost:
         lost.insert(0, "any order but first come, first served")
+    if kv_tokens is not None:
+        lost.append(f"requests of more than {each:,} tokens, unless there are fewer slots")
     return HowTo("llama.cpp", text, tuple(lost))
 
 

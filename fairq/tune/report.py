@@ -114,7 +114,9 @@ def hows(made: Tuning) -> list[HowTo]:
     for tenant, group in workload.group_of.items():
         groups.setdefault(group, []).append(tenant)
     of = {group: tuple(key for t in members for key in keys[t]) for group, members in groups.items()}
-    return how_to(made.best.policy, slots_of(made), of | keys)
+    engine = made.best.scenario(made.scenario).engine()
+    kv_tokens = getattr(getattr(engine, "limits", None), "kv_tokens", made.kv_tokens)
+    return how_to(made.best.policy, slots_of(made), of | keys, kv_tokens)
 
 
 def slots_of(made: Tuning) -> int | None:

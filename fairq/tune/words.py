@@ -110,6 +110,12 @@ def _others(made: Tuning) -> Iterator[str]:
 
 
 def _capacities(made: Tuning) -> Iterator[str]:
+    slots = getattr(made.scenario.engine_spec, "slots", None)
+    if made.kv_tokens is not None and slots:
+        yield (
+            f"The KV cache binds, not slots: its {made.kv_tokens:,} tokens hold {slots} of these requests at"
+            " once on average. More slots would do nothing; a larger cache or shorter requests would."
+        )
     for each in made.capacity:
         yield capacity_words(each)
 

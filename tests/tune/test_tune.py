@@ -87,6 +87,16 @@ def test_less_demand_is_less_of_everything() -> None:
     assert half.tenants["agent"].arrivals.data()["rate_per_s"] == 3
 
 
+def test_where_the_kv_cache_binds_no_slots_are_advised() -> None:
+    made = tuned(kv_tokens=50)
+    (today,) = made.capacity
+    assert (today.now, today.slots) == (None, None)
+    text = " ".join(made.lines())
+    assert "The KV cache binds, not slots: its 50 tokens hold 1 of these requests" in text
+    assert "it would take" not in text
+    assert "-np 1 -c 50 " in made.html()
+
+
 def test_where_nothing_reaches_it_the_nearest_and_the_slots_are_named() -> None:
     made = tuned("chat max wait < 0.4 s")
     assert made.chosen is None
@@ -403,6 +413,14 @@ def test_fifo_is_what_they_all_do() -> None:
     assert "shares" not in "".join(cannot for _, cannot in made.values())
 
 
+def test_the_context_to_type_is_the_kv_cache_there_is() -> None:
+    made = {each.tool: each for each in how_to(FIFO, 37, None, 41408)}["llama.cpp"]
+    assert "-np 37 -c 41408 " in made.text
+    assert "1,119 each" in made.text
+    assert any("more than 1,119 tokens" in each for each in made.cannot)
+    assert made.cannot[0] == "any order but first come, first served"
+
+
 def test_caps_per_key() -> None:
     made = typed(
         {"policy": "caps", "default": 2, "per_key": {"nightly": 1}, "around": FIFO}, {"nightly": ("k1", "k2")}
@@ -622,6 +640,24 @@ def test_the_engine_a_log_shows_serves_it_as_it_was_served() -> None:
     assert model.mean() == pytest.approx(real.mean(), rel=0.05)
     for q in (50, 90, 99):
         assert np.percentile(model, q) == pytest.approx(np.percentile(real, q), rel=0.1)
+
+
+def test_a_run_bound_by_its_kv_cache_gets_no_advice_of_slots() -> None:
+    from fairq.tune.engine import as_served
+
+    path = Path(__file__).parents[2].parent / "shared" / "traces" / "vllm_rtx4090_llama31_8b_requests.jsonl"
+    if not path.exists():
+        pytest.skip("no local copy of the real run")
+    scenario = as_served(Scenario.from_log(path))
+    made = tune(scenario, "all p99 ttft < 30 s", families=["as written"], jobs=1)
+    # num_kv_tokens of its meta file.
+    assert made.kv_tokens == 41408
+    text = " ".join(made.lines())
+    assert "The KV cache binds, not slots: its 41,408 tokens" in text
+    assert "it would take" not in text
+    assert "-c 41408 " in made.html()
+    slower = scenario.with_({"engine.slots": 30})
+    assert tune(slower, "all p99 ttft < 30 s", families=["as written"], jobs=1).kv_tokens is None
 
 
 def test_a_log_without_ends_shows_no_engine(tmp_path: Path) -> None:
