@@ -332,6 +332,8 @@ def _kept(target: Target, runs: Sequence[Mapping[str, Any]], certain: bool) -> d
         mean, low, high = inf, nan, nan
     else:
         mean, low, high = metrics.t_interval(values)
+        # A t-interval knows nothing of times, which are not negative.
+        low = low if isnan(low) else max(low, 0.0)
     if isnan(mean) or not target.met(mean):
         verdict = "misses"
     else:

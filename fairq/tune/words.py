@@ -66,11 +66,15 @@ def _changes(made: Tuning) -> Iterator[str]:
         return
     rows = [row for row in records(made.payers) if row["setting"] == made.best.name]
     others = [row for row in rows if not row["promised"]]
-    worse = [row for row in others if _ratio(row) > 1 + NOTABLE and _sure(row, above=True)]
-    better = [row for row in others if _ratio(row) < 1 - NOTABLE and _sure(row, above=False)]
+    several, payer = made.runs > 1, made.row(made.best)["payer"]
+    sure = [row["party"] for row in others if _sure(row, True, several) or _sure(row, False, several)]
+    # The price is somebody's: that one is named even where it may be chance.
+    worse = [row for row in others if _ratio(row) > 1 + NOTABLE and row["party"] in (*sure, payer)]
+    better = [row for row in others if _ratio(row) < 1 - NOTABLE and row["party"] in sure]
     if worse:
         worse.sort(key=_ratio, reverse=True)
-        yield "Who pays (mean latency): " + "; ".join(map(_change, worse[:6])) + _more(worse, 6) + "."
+        changes = [_change(row, row["party"] in sure) for row in worse[:6]]
+        yield "Who pays (mean latency): " + "; ".join(changes) + _more(worse, 6) + "."
     elif others:
         yield "Nobody else pays: no other party's mean latency grows noticeably."
     if better:
@@ -175,21 +179,24 @@ def price(row: Mapping[str, Any]) -> str:
     return f"×{number(float(row['price']))}{who}"
 
 
-def _change(row: Mapping[str, Any]) -> str:
+def _change(row: Mapping[str, Any], sure: bool = True) -> str:
     half = (row["high"] - row["low"]) / 2
     spread = f", {row['difference']:+.3g} ±{number(half)} s" if isfinite(half) and half > 0 else ""
     change = ratio_words(row["before"], row["after"]) or "not all served"
-    return f"{row['party']} {number(row['before'])} → {number(row['after'])} s ({change}{spread})"
+    doubt = "" if sure else ", not sure" if spread else ", not sure: too few runs with it"
+    return f"{row['party']} {number(row['before'])} → {number(row['after'])} s ({change}{spread}{doubt})"
 
 
 def _ratio(row: Mapping[str, Any]) -> float:
     return float(row["after"] / row["before"]) if row["before"] > 0 else 1.0
 
 
-def _sure(row: Mapping[str, Any], above: bool) -> bool:
-    """The paired interval does not hold 0 (a replay has none, and needs none)."""
+def _sure(row: Mapping[str, Any], above: bool, several: bool) -> bool:
+    """The paired interval does not hold 0; a replay has none and needs none, as who is never served."""
     end = row["low"] if above else row["high"]
-    return not isfinite(end) or (end > 0 if above else end < 0)
+    if not isfinite(end):
+        return not several or row["after"] == inf or row["before"] == inf
+    return bool(end > 0 if above else end < 0)
 
 
 def _more(rows: list[Any], shown: int) -> str:

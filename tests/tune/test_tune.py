@@ -173,7 +173,8 @@ def test_common_random_numbers_and_intervals() -> None:
     # t(0.975, 2) = 4.3027 (any table).
     half = 4.302653 * np.std(values, ddof=1) / math.sqrt(3)
     assert row["value"] == pytest.approx(np.mean(values))
-    assert (row["high"] - row["low"]) / 2 == pytest.approx(half, rel=1e-5)
+    assert row["high"] - row["value"] == pytest.approx(half, rel=1e-5)
+    assert row["low"] == max(row["value"] - (row["high"] - row["value"]), 0)
 
 
 def test_meets_means_the_whole_interval() -> None:
@@ -188,6 +189,49 @@ def test_meets_means_the_whole_interval() -> None:
     assert verdict(2.0, 2.1, 2.2) == "misses"
     assert verdict(1.9, certain=True) == "meets", "a replay is all there is"
     assert verdict(1.9) == "perhaps", "one run of many that might have been"
+
+
+def test_no_time_is_negative() -> None:
+    target = Target("chat", "p99", "ttft", 60.0)
+    runs = [{"parties": {"chat": {"n": 1, "ttft": {"p99": value}}}} for value in (0.1, 0.2, 9.0)]
+    kept = decide._kept(target, runs, certain=False)
+    # Mean 3.1, standard error 2.95: half of the interval is 4.30 times that.
+    assert kept["value"] == pytest.approx(3.1)
+    assert kept["low"] == 0
+    assert kept["high"] == pytest.approx(3.1 + 4.302653 * 2.950141, rel=1e-5)
+
+
+def test_the_payer_is_named_also_where_that_is_not_sure() -> None:
+    made = replace(tuned(), runs=3)
+    row = {"setting": "fair", "promised": False, "n": 5, "p99_before": 1.0, "p99_after": 1.0}
+    chat = {**row, "party": "chat", "promised": True, "before": 9.0, "after": 1.0, "difference": -8.0}
+    unsure = {
+        **row,
+        "party": "ben",
+        "before": 1.0,
+        "after": 5.0,
+        "difference": 4.0,
+        "low": -2.0,
+        "high": 10.0,
+    }
+    surely = {**row, "party": "eva", "before": 1.0, "after": 2.0, "difference": 1.0, "low": 0.5, "high": 1.5}
+    once = {**row, "party": "kim", "before": 1.0, "after": 4.0, "difference": 3.0}
+    once |= {"low": math.nan, "high": math.nan}
+
+    def paid(payer: str, *rows: dict[str, Any]) -> str:
+        table = made.table.assign(payer=payer)
+        (line,) = [
+            line
+            for line in replace(made, payers=pd.DataFrame([chat, *rows]), table=table).lines()
+            if line.startswith("Who pays")
+        ]
+        return line.removeprefix("Who pays (mean latency): ")
+
+    assert paid("ben", unsure, surely) == (
+        "ben 1.00 → 5.00 s (5.00× more, +4 ±6.00 s, not sure); eva 1.00 → 2.00 s (2.00× more, +1 ±0.500 s)."
+    )
+    assert paid("eva", surely, {**unsure, "after": 1.5}) == "eva 1.00 → 2.00 s (2.00× more, +1 ±0.500 s)."
+    assert paid("kim", once) == "kim 1.00 → 4.00 s (4.00× more, not sure: too few runs with it)."
 
 
 def test_the_front_is_what_nothing_beats() -> None:
