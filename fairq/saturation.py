@@ -366,6 +366,22 @@ def read_series(path: str | Path) -> Series:
         raise InputError(f"{path}: {error}") from None
 
 
+def is_series(path: str | Path) -> bool:
+    """Whether a CSV file's header is one of a series (and not of a log): it has a column of ``COLUMNS`` that
+    counts who runs or waits.
+
+    Raises
+    ------
+    InputError : it cannot be read.
+    """
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            header = {name.strip() for name in next(csv.reader(file), [])}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    return bool(header.intersection((*COLUMNS["running"], *COLUMNS["waiting"])))
+
+
 def _cell(path: Path, line: int, header: Sequence[str], cells: Sequence[str], name: str) -> float:
     text = cells[header.index(name)] if header.index(name) < len(cells) else ""
     try:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from fairq.files import InputError
 
 if TYPE_CHECKING:
+    from fairq.capacity.logs import Served
     from fairq.saturation import Series, Verdict
+    from fairq.scenario import Scenario
+
+
+class Box(NamedTuple):
+    """What was said of the box that a log was, or is to be, served by."""
+
+    slots: int | None
+    profile: str | None
+    kv_tokens: int | None
 
 
 def register(app: typer.Typer) -> None:
@@ -23,39 +34,50 @@ def saturation(
     file: Annotated[
         str | None,
         typer.Argument(
-            help="A CSV of t, running, waiting (and kv_cache_pct, finished, preemptions), or a scenario."
+            help="A CSV of t, running, waiting (kv_cache_pct, finished, preemptions), a log, or a scenario."
         ),
     ] = None,
     slots: Annotated[
         int | None, typer.Option(help="How many can run at once (default: the most that were seen).")
     ] = None,
-    policy: Annotated[str | None, typer.Option(help="Of the scenario (default: its first).")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Log: the hardware profile of the box that served it.")
+    ] = None,
+    kv_tokens: Annotated[
+        int | None, typer.Option(help="Log: what the KV cache holds (default: as far as the log shows it).")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Of the scenario (default: its first); a log is replayed under it.")
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Judge simulated boxes whose trouble is known; count the errors.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of --check.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """The verdict on a window of time: fine, bursty, KV-bound, slot-bound or saturated; and the evidence."""
+    """The verdict on a window of time: fine, bursty, KV-bound, slot-bound or saturated; and the evidence.
+
+    A log that says when each request was served is judged by that; one that does not is replayed on the box
+    that --slots or --profile names.
+    """
     if check == (file is not None):
         raise InputError("give a FILE to judge, or --check")
     if check:
         _check(seed, as_json)
         return
-    from fairq.saturation import judge
-
-    series, known, relief = _series(str(file), policy)
-    if slots is not None and slots < 1:
-        raise InputError(f"--slots must be >= 1, got {slots}")
-    verdict = judge(series, slots=slots or known, relief=relief)
+    for name, value in (("--slots", slots), ("--kv-tokens", kv_tokens)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} must be >= 1, got {value}")
+    verdict, notes = _judged(str(file), Box(slots, profile, kv_tokens), policy)
     if as_json:
-        typer.echo(json.dumps(_document(verdict), indent=1, ensure_ascii=False))
+        document = _document(verdict) | {"notes": notes}
+        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
         return
-    show(verdict, str(file))
+    show(verdict, str(file), notes)
 
 
-def show(verdict: Verdict, source: str) -> None:
-    """Prints a verdict with its table."""
+def show(verdict: Verdict, source: str, notes: Sequence[str] = ()) -> None:
+    """Prints a verdict with what it rests on and its table."""
     from rich.console import Console
 
     console = Console()
@@ -63,6 +85,8 @@ def show(verdict: Verdict, source: str) -> None:
         console = Console(width=120)
     console.print(f"{source}: {verdict.name}", style="bold", highlight=False, markup=False)
     console.print(verdict.advice, highlight=False, markup=False)
+    for note in notes:
+        console.print(f"· {note}", highlight=False, markup=False)
     console.print(evidence(verdict))
 
 
@@ -92,24 +116,107 @@ def _measured(each: Any) -> str:
     return f"{value:.0%}" if each.wanted.rstrip().endswith("%") else f"{value:.3g}"
 
 
-def _series(file: str, policy: str | None) -> tuple[Series, float | None, float]:
-    """What to judge, how many can run, and what relief would give."""
-    from fairq.capacity import relief_of
-    from fairq.saturation import RELIEF, read_series, series_of
-
-    if Path(file).suffix.lower() == ".csv" and policy is None:
-        return read_series(file), None, RELIEF
+def _judged(file: str, box: Box, policy: str | None) -> tuple[Verdict, list[str]]:
+    """The verdict, and what was assumed or counted for it."""
+    from fairq.capacity.logs import served_of
     from fairq.commands.run import open_scenario
+    from fairq.saturation import is_series, judge, read_series
+
+    path = Path(file)
+    if path.suffix.lower() == ".csv" and path.exists() and is_series(path):
+        return judge(_only(read_series(path), file, policy, box), slots=box.slots), []
+    scenario = open_scenario(file)
+    log = scenario.log
+    if log is None or "engine" in scenario.spec.model_fields_set:
+        if box.profile is not None or box.kv_tokens is not None:
+            raise InputError(f"{file}: --profile and --kv-tokens are for logs: this says its engine itself")
+        return _of_run(scenario, policy, box.slots), []
+    served = served_of(scenario.read())
+    if served is not None and served.in_service and policy is None:
+        return _of_log(file, served, box)
+    return _of_replay(file, scenario, box, policy, served)
+
+
+def _only(series: Series, file: str, policy: str | None, box: Box) -> Series:
+    for name, value in (("--policy", policy), ("--profile", box.profile), ("--kv-tokens", box.kv_tokens)):
+        if value is not None:
+            raise InputError(f"{file}: {name} is not for a series of what was running and waiting")
+    return series
+
+
+def _of_log(file: str, served: Served, box: Box) -> tuple[Verdict, list[str]]:
+    """By the log's own times."""
+    from fairq.capacity import Shape, relief
+    from fairq.capacity.verdicts import queue_words, series_of_served
+    from fairq.profiles import load_profile
+    from fairq.saturation import RELIEF, judge
+
+    table = served.table
+    notes = [f"counted from the times of {len(table):,} requests in the log", *served.caveats]
+    notes.append(queue_words(table, box.kv_tokens))
+    try:
+        gain = RELIEF
+        if box.profile is not None:
+            shape = Shape.from_sizes(table["prompt_tokens"], table["output_tokens"])
+            engine: dict[str, Any] = {"kv_tokens": box.kv_tokens}
+            gain = relief(
+                load_profile(box.profile),
+                shape,
+                **(engine if box.slots is None else engine | {"max_num_seqs": box.slots}),
+            )
+        series = series_of_served(table, kv_tokens=box.kv_tokens)
+        return judge(series, slots=box.slots, relief=gain), notes
+    except ValueError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _of_replay(
+    file: str, scenario: Scenario, box: Box, policy: str | None, served: Served | None
+) -> tuple[Verdict, list[str]]:
+    """On the box that was named, or else on the one that the log shows."""
+    from fairq.tune.engine import as_served, engine_words
+
+    if box.profile is not None:
+        engine: dict[str, Any] = {"kind": "batching", "profile": box.profile}
+        engine |= {} if box.slots is None else {"max_num_seqs": box.slots}
+        engine |= {} if box.kv_tokens is None else {"kv_tokens": box.kv_tokens}
+        words = f"the box as given: profile {box.profile}"
+        words += "" if box.slots is None else f" with {box.slots} slots"
+    elif box.slots is not None:
+        engine = {"kind": "slots", "slots": box.slots}
+        spec: Any = scenario.with_({"engine": engine}).engine_spec
+        words = (
+            f"assumed, for the log does not tell: {box.slots} slots (as given) of"
+            f" {spec.decode_tokens_per_s:g} tokens/s, prompts at {spec.prefill_tokens_per_s:,.0f} tokens/s"
+        )
+    else:
+        seen = as_served(scenario)
+        if seen is scenario:
+            why = "when it was served" if served is None else "who waited and who was in service"
+            raise InputError(
+                f"{file}: does not say {why}: name the box to replay it on, --slots N or --profile NAME"
+            )
+        return _of_run(seen, policy, None), [_under(seen, policy), engine_words(seen)]
+    replayed = scenario.with_({"engine": engine})
+    return _of_run(replayed, policy, None), [_under(replayed, policy), words]
+
+
+def _under(scenario: Scenario, policy: str | None) -> str:
+    return f"replayed under {policy or next(iter(scenario.policies))}"
+
+
+def _of_run(scenario: Scenario, policy: str | None, slots: int | None) -> Verdict:
+    """Of a simulated run."""
+    from fairq.capacity.verdicts import verdict_of
     from fairq.sim import simulate
 
-    scenario = open_scenario(file)
     name = policy or next(iter(scenario.policies))
     try:
         result = simulate(scenario.workload(), scenario.policy(name), scenario.engine(), seed=scenario.seed)
     except ValueError as error:
         raise InputError(f"{scenario.source}: {name}: {error}") from error
     try:
-        return series_of(result), result.slots, relief_of(scenario)
+        return verdict_of(scenario, result, slots)
     except ValueError as error:
         raise InputError(f"{scenario.source}: {error}") from error
 

@@ -667,7 +667,7 @@ class Lab:
         if log is None and self._chooser.value not in ("capacity", "batch"):
             return ""
         verdict = self._session.verdict(plan, policy)
-        lines = [report.verdict_line(verdict)]
+        lines = [line for line in (report.verdict_line(verdict), report.log_line(plan.scenario)) if line]
         if report.has_card(plan.scenario):
             lines += report.card_lines(report.card_of(plan.scenario))
         if log is not None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from fairq.capacity import Card, from_scenario, relief_of
+from fairq.capacity import Card, from_scenario
 from fairq.capacity.logs import card_of_served, served_of
+from fairq.capacity.verdicts import series_of_served
 from fairq.capacity.words import few_lines
-from fairq.result import Result
-from fairq.saturation import RELIEF, Evidence, Verdict, judge, series_of
+from fairq.saturation import Evidence, Verdict, judge
 from fairq.scenario import Scenario
 from fairq.scenario.fleets import CardSpec
 
@@ -36,24 +36,25 @@ def card_of(scenario: Scenario) -> Card:
     return from_scenario(scenario)
 
 
-def verdict_of(scenario: Scenario, result: Result) -> Verdict:
-    """The verdict on a run, seen as a scrape every half a per cent of the time would see it.
-
-    Raises
-    ------
-    ValueError : a run without length.
-    """
-    if isinstance(scenario.engine_spec, CardSpec):
-        # The series of several engines are not one; what waits and runs can be counted from the requests.
-        seen = Result(result.all_requests, slots=result.slots, until=result.until)
-        return judge(series_of(seen), slots=result.slots, relief=RELIEF)
-    return judge(series_of(result), slots=result.slots, relief=relief_of(scenario))
-
-
 def verdict_line(verdict: Verdict) -> str:
     """The verdict, what would help, and the evidence for it."""
     because = "; ".join(f"{each.what} {_measured(each)} (wanted {each.wanted})" for each in verdict.because)
     return f"{_advice(verdict)}. Because: {because}." if because else f"{_advice(verdict)}."
+
+
+def log_line(scenario: Scenario) -> str:
+    """The verdict by the log's own times; "" where it does not tell them, or is not shown as it is."""
+    log = scenario.log
+    if log is None or not log.load == log.burst == 1:
+        return ""
+    served = served_of(scenario.read())
+    if served is None or not served.in_service:
+        return ""
+    try:
+        verdict = judge(series_of_served(served.table))
+    except ValueError:  # all in one moment
+        return ""
+    return f"By the log's own times: {verdict.advice}."
 
 
 def card_lines(card: Card) -> list[str]:

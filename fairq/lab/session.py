@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from fairq import metrics
+from fairq.capacity.verdicts import verdict_of
 from fairq.lab.charts import ChartSpec, View
 from fairq.lab.compare import Alternative
 from fairq.lab.engines import engine_as, kind_of
-from fairq.lab.report import verdict_of
 from fairq.lab.runs import Plan, Runs
 from fairq.lab.runs import plan as plan_of
 from fairq.lab.settings import Setting, applied, changes, settings_of

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from fairq import FIFO
 from fairq.capacity import Shape, relief, relief_of
+from fairq.capacity.verdicts import series_of_served
 from fairq.cli import app
 from fairq.files import InputError
 from fairq.saturation import ADVICE, VERDICTS, Series, judge, read_series, series_of
@@ -17,6 +19,8 @@ from fairq.scenario import Scenario
 from fairq.sim import SlotEngine, simulate
 from fairq.sim.batching import Profile
 from fairq.workload import Dump, Fixed, Tenant, Workload
+
+from . import box
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "traces" / "vllm_rtx4090_llama31_8b_timeseries.csv"
 T = np.arange(0.0, 601.0, 10.0)
@@ -116,6 +120,69 @@ def test_verdicts_are_right_where_the_trouble_is_known():
     assert counts.loc[["fine", "bursty"], "saturated"].sum() == 0
     assert counts.loc[["saturated", "KV-bound", "slot-bound"], "fine"].sum() == 0
     assert counts.loc["KV-bound", "slot-bound"] == counts.loc["slot-bound", "KV-bound"] == 0
+
+
+def counted_by_hand(rows, t):
+    """How many of the box's requests run and wait at a moment."""
+    running = sum(start <= t < finish for _, _, start, _, finish, _, _ in rows)
+    return running, sum(arrival <= t < start for _, arrival, start, *_ in rows)
+
+
+def test_the_series_of_a_log_is_what_its_rows_say():
+    rows = box.served()
+    names = ("tenant", "arrival", "start", "first_token", "finish", "prompt_tokens", "output_tokens")
+    seen = series_of_served(pd.DataFrame(rows, columns=names))
+    for i in range(1, len(seen.t) - 1, 7):
+        assert (seen.running[i], seen.waiting[i]) == counted_by_hand(rows, seen.t[i])
+        assert seen.finished[i] == sum(row[4] <= seen.t[i] for row in rows)
+    verdict = judge(seen)
+    assert (verdict.name, verdict.binds) == ("bursty", "slots")
+    assert verdict.measures["slots_full"] == 1.0
+    assert seen.kv is None, "slots bind: how much KV there is was not seen"
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason="needs the real run")
+def test_a_log_and_the_engines_series_of_one_run_have_one_verdict():
+    path = str(REAL.with_name("vllm_rtx4090_llama31_8b_requests.jsonl"))
+    verdicts = [
+        json.loads(CliRunner().invoke(app, ["saturation", file, "--json"], catch_exceptions=False).stdout)
+        for file in (str(REAL), path)
+    ]
+    series, log = (each["measures"] for each in verdicts)
+    assert [each["verdict"] for each in verdicts] == ["KV-bound", "KV-bound"]
+    for name in ("queued", "kv_full"):
+        assert log[name] == pytest.approx(series[name], abs=0.03)
+    # Who was preempted still counts as in service: the log shows a few more.
+    assert log["running_mean"] == pytest.approx(series["running_mean"], rel=0.1)
+
+
+def test_a_log_of_every_kind_is_judged_by_its_times_or_on_a_box_that_is_named(tmp_path):
+    def said(*args, code=0):
+        result = CliRunner().invoke(app, ["saturation", *map(str, args)], catch_exceptions=False)
+        assert result.exit_code == code
+        return " ".join((result.stdout + result.stderr).split())
+
+    spend = box.spend_log(tmp_path / "spend.csv")
+    assert f"{spend}: bursty" in said(spend)
+    assert "counted from the times of" in said(spend)
+    gateway = box.ends_only(tmp_path / "gateway.jsonl")
+    assert "--slots N or --profile NAME" in said(gateway, code=2)
+    on_eight = said(gateway, "--slots", 8)
+    assert f"{gateway}: bursty" in on_eight
+    assert "assumed, for the log does not tell: 8 slots (as given)" in on_eight
+    # The demand is a seventh of 64 slots: nobody waits there but in the nightly job's first seconds.
+    assert f"{gateway}: fine" in said(gateway, "--slots", 64)
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text('{"timestamp": 0, "input_length": 9, "output_length": 9}\n' * 3)
+    assert "does not say when it was served" in said(asked, code=2)
+    assert "profile rtx4090-llama-3.1-8b" in said(asked, "--profile", "rtx4090-llama-3.1-8b")
+    assert "--profile is not for a series" in said(series_file(tmp_path), "--profile", "x", code=2)
+
+
+def series_file(folder):
+    path = folder / "series.csv"
+    path.write_text("t,running,waiting\n0,1,0\n1,1,0\n")
+    return path
 
 
 def test_series_of_a_run_counts_who_waits_and_runs():

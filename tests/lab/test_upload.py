@@ -167,6 +167,7 @@ def test_the_card_is_measured_where_the_log_says_when_it_was_served(lab: Lab) ->
     card = from_served(table, source="log served")
     pd.testing.assert_frame_equal(lab.rows, pd.DataFrame(card.as_dict()["by_users"]))
     assert "Capacity (log served)" in lab._report.value
+    assert "By the log&#x27;s own times: nothing to schedule" in lab._report.value
     # The same words as in a terminal.
     said = CliRunner().invoke(app, ["capacity", "figures/exports/logs/served.csv"]).output
     lines = [" ".join(point.split()) for point in said.split("· ")]
@@ -174,6 +175,7 @@ def test_the_card_is_measured_where_the_log_says_when_it_was_served(lab: Lab) ->
         (line,) = (each for each in lines if each.startswith(begin))
         assert f"<li>{begin[0].upper()}{line[1:]}" in lab._report.value, line
     lab.set(users=1, replications=1)
+    assert "own times" not in lab._report.value
     assert "Capacity (scenario served, fitted)" in lab._report.value
 
 
