@@ -12,9 +12,10 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fairq.files import InputError
 
@@ -49,7 +50,8 @@ def sweep(
     tasks : by a key that says all that the row depends on (a digest): a journal is matched by it.
     jobs : processes; None: one per core; 1: here, one after the other.
     backend : None: this machine; ``dask://HOST:PORT``: the workers of that scheduler.
-    journal : file that takes each row as it comes. resume : take the rows that it has already.
+    journal : file that takes each row as it comes. resume : take the rows that it has already; without it
+        the file of an earlier call is put aside (``aside``) as soon as there is a first row.
     progress : called with (done, of how many).
 
     Raises
@@ -193,25 +195,42 @@ def _load(path: Path) -> dict[str, Row]:
     return rows
 
 
+def aside(path: Path) -> Path:
+    """The name under which an earlier journal is kept when a new one takes its place: one that is free."""
+    names = (path.with_name(f"{path.name}.bak{number if number > 1 else ''}") for number in count(1))
+    return next(name for name in names if not name.exists())
+
+
 @contextmanager
 def _appending(path: Path | None, fresh: bool) -> Iterator[Callable[[str, Row], None]]:
+    """``fresh``: with the first row, and not before, what is in the file is put aside."""
     if path is None:
         yield lambda key, row: None
         return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("r+b" if path.exists() and not fresh else "wb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-    with file:
-        # Cut off a line that was never finished.
-        content = file.read() if not fresh and file.readable() else b""
-        file.seek(content.rfind(b"\n") + 1)
-        file.truncate()
+    with ExitStack() as stack:
+        # Before anything is computed: can it be written? Nothing is changed by that.
+        file = stack.enter_context(_opened(path))
+        if not fresh:
+            # Cut off a line that was never finished.
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
         def keep(key: str, row: Row) -> None:
+            nonlocal file, fresh
+            if fresh and path.stat().st_size:
+                path.replace(aside(path))
+                file = stack.enter_context(_opened(path))
+            fresh = False
             file.write(json.dumps({"key": key, "row": row}).encode("utf-8") + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
         yield keep
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+b")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

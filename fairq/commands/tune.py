@@ -68,7 +68,7 @@ def tune(
     """Find the setting that keeps a promise at the lowest price to the others."""
     from fairq.commands.run import open_scenario, tell_lost
     from fairq.scenario.yaml_files import parse_yaml
-    from fairq.sweep import SweepError
+    from fairq.sweep import SweepError, aside
     from fairq.tune import FAMILIES
     from fairq.tune import tune as find
     from fairq.tune.engine import kv_of
@@ -88,6 +88,7 @@ def tune(
     if fit:
         scenario = scenario.fitted(users)
     journal = out / JOURNAL
+    kept = aside(journal)
     try:
         with _progress() as progress:
             made = find(
@@ -111,6 +112,9 @@ def tune(
     except SweepError as error:
         typer.echo(f"fairq: {error}; the same call with --resume goes on", err=True)
         raise typer.Exit(1) from None
+    finally:
+        if kept.exists():
+            typer.echo(f"fairq: the journal of an earlier call is kept as {kept}", err=True)
     try:
         paths = made.save(out)
         scenario.dump(out / "scenario.yaml")

@@ -173,6 +173,31 @@ def test_without_resume_a_journal_begins_anew(tmp_path: Path) -> None:
     assert sweep(numbers, {"1": 1}, jobs=1, journal=journal)["1"]["task"] == 1
 
 
+def test_an_earlier_journal_is_never_lost(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    sweep(numbers, {"1": 1, "2": 2}, jobs=1, journal=journal)
+    first = journal.read_bytes()
+    with pytest.raises(InputError, match="--backend must be"):
+        sweep(numbers, {"1": 1}, backend="ray://x", journal=journal)
+    with pytest.raises(ValueError, match="is wrong"):
+        sweep(is_wrong, {"1": 1}, jobs=1, journal=journal)
+    assert journal.read_bytes() == first, "nothing came of those"
+    sweep(numbers, {"3": 3}, jobs=1, journal=journal)
+    assert [json.loads(line)["key"] for line in journal.read_text().splitlines()] == ["3"]
+    assert (tmp_path / "journal.jsonl.bak").read_bytes() == first
+    third = journal.read_bytes()
+    sweep(numbers, {"4": 4}, jobs=1, journal=journal)
+    assert (tmp_path / "journal.jsonl.bak").read_bytes() == first
+    assert (tmp_path / "journal.jsonl.bak2").read_bytes() == third
+
+
+def test_a_journal_that_cannot_be_written_is_said_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        sweep(leaves_a_mark, {"1": (str(tmp_path), 1)}, jobs=1, journal=tmp_path / "file" / "journal.jsonl")
+    assert computed(tmp_path, 1) == 0
+
+
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_errors_of_a_task_come_out(jobs: int) -> None:
     with pytest.raises(ValueError, match="task 7 is wrong"):

@@ -544,6 +544,13 @@ def test_the_command(scenario_file: Path, tmp_path: Path) -> None:
     )
     assert (document["setting"], document["meets"]) == ("fair", True)
     assert document["policy"] == {"policy": "drr", "quantum": 1}
+    before = (out / "journal.jsonl").read_bytes()
+    call(
+        scenario_file, "--target", "chat max wait < 2 s", "--out", out, "--backend", "dusk://x", *ONLY, code=2
+    )
+    assert (out / "journal.jsonl").read_bytes() == before
+    call(scenario_file, "--target", "chat max wait < 2 s", "--out", out, *ONLY)
+    assert (out / "journal.jsonl.bak").read_bytes() == before
 
 
 def test_stopping_says_how_to_go_on(
