@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from secrets import token_hex
 from typing import Annotated, Any
 
 import typer
+
+from fairq.files import InputError
 
 Text = str | None
 
@@ -34,10 +37,19 @@ OPTIONS: dict[str, Any] = {
     ],
     "skip_bad": Annotated[bool, typer.Option("--skip-bad", help="Log: leave out and count bad rows.")],
     "hash_keys": Annotated[
-        Text, typer.Option(metavar="SECRET", help="Log: names as keyed hashes under this text.")
+        bool,
+        typer.Option(
+            "--hash-keys", help="Log: hide the names of tenants and keys, so that it can be shared."
+        ),
+    ],
+    "secret": Annotated[
+        Text,
+        typer.Option(help="With --hash-keys: hash under this text (default: a random one, kept nowhere)."),
     ],
 }
-"""Name of a setting of ``Scenario.from_log`` → its option."""
+"""Name of a setting of ``Scenario.from_log`` → its option; ``secret`` comes with ``hash_keys``."""
+
+FLAGS = ("skip_bad", "hash_keys")
 
 
 def takes_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -46,14 +58,17 @@ def takes_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         parameters = [each for each in own.parameters.values() if each.name != "columns"]
-        for name in names:
-            kind, default = inspect.Parameter.KEYWORD_ONLY, False if name == "skip_bad" else None
+        offered = [*names, "secret"] if "hash_keys" in names else names
+        for name in offered:
+            kind, default = inspect.Parameter.KEYWORD_ONLY, False if name in FLAGS else None
             parameters.append(inspect.Parameter(name, kind, default=default, annotation=OPTIONS[name]))
 
         @wraps(command)
         def run(**given: Any) -> None:
-            columns = {name: given.pop(name) for name in names}
+            columns = {name: given.pop(name) for name in offered}
             columns["skip_bad"] = columns["skip_bad"] or None
+            if "hash_keys" in columns:
+                columns["hash_keys"] = _hashed_under(columns["hash_keys"], columns.pop("secret"))
             command(**given, columns=columns)
 
         # Typer reads both.
@@ -63,3 +78,9 @@ def takes_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
         return run
 
     return decorate
+
+
+def _hashed_under(asked: bool, secret: str | None) -> str | None:
+    if secret is not None and not asked:
+        raise InputError("--secret needs --hash-keys")
+    return (secret or token_hex(16)) if asked else None

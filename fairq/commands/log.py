@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +21,7 @@ File = Annotated[str, typer.Argument(help="A log: CSV, JSONL, JSON or Parquet; o
 
 COLUMNS = (
     *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key"),
-    *("start", "first_token", "finish", "time_unit", "form", "skip_bad"),
+    *("start", "first_token", "finish", "time_unit", "form", "skip_bad", "hash_keys"),
 )
 
 
@@ -99,20 +98,11 @@ def show(
 def convert(
     file: File,
     out: Annotated[Path, typer.Option(help="The CSV file to write.")],
-    hash_keys: Annotated[
-        bool, typer.Option("--hash-keys", help="Replace names of tenants and keys, so that it can be shared.")
-    ] = False,
-    secret: Annotated[
-        str | None, typer.Option(help="Hash under this text (default: a random one that nobody keeps).")
-    ] = None,
     *,
     columns: dict[str, Any],
 ) -> None:
     """Write the log in the plain form that every command reads: seconds from the first, tokens, who."""
-    if secret is not None and not hash_keys:
-        raise InputError("--secret needs --hash-keys")
-    hashed = {"hash_keys": (secret or token_hex(16)) if hash_keys else None}
-    read = _open(file, columns | hashed).read()
+    read = _open(file, columns).read()
     path = write_out(out, converted(read))
     for line in read.account.lines()[1:]:
         typer.echo(line, err=True)

@@ -117,12 +117,17 @@ class Scenario:
         return to_yaml(self.data())
 
     def dump(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the scenario file, whole or not at all; a log's path is made to fit. Raises OSError."""
-        data = self.data()
+        """Writes the scenario file, whole or not at all; a log's path is made to fit. Raises OSError.
+
+        A text under which names were hashed is left out: beside the log it would undo the hashes.
+        """
+        data, comment = self.data(), ""
         if self.spec.log is not None:
             log = self.folder.absolute() / self.spec.log.file
             data["log"]["file"] = os.path.relpath(log, Path(path).absolute().parent)
-        return write_yaml(path, data)
+            if data["log"].pop("hash_keys", None) is not None:
+                comment = "Names were hashed under a text that is not here: log.hash_keys=TEXT does it again."
+        return write_yaml(path, data, comment)
 
     def with_(
         self,

@@ -75,6 +75,6 @@ def to_yaml(data: Any) -> str:
     return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
 
 
-def write_yaml(path: str | PathLike[str], data: Any) -> Path:
-    """Writes plain data as YAML, whole or not at all. Raises OSError."""
-    return write_whole(path, to_yaml(data))
+def write_yaml(path: str | PathLike[str], data: Any, comment: str = "") -> Path:
+    """Writes plain data as YAML (below a line of comment), whole or not at all. Raises OSError."""
+    return write_whole(path, (f"# {comment}\n" if comment else "") + to_yaml(data))

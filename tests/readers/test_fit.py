@@ -179,6 +179,34 @@ def test_a_log_to_share_names_nobody(log: Path, tmp_path: Path) -> None:
     assert len(set(read_log(first).trace.tenants)) == 2
 
 
+@pytest.mark.parametrize("command", ["run", "tune"])
+def test_what_is_written_of_hashed_names_does_not_tell_under_what(
+    command: str, log: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    hashed = ["--skip-bad", "--hash-keys", "--secret", "open sesame"]
+    quick = {"run": [], "tune": ["--target", "each p99 ttft < 60 s", "--try", "as written", "--jobs", "1"]}
+    done = CliRunner().invoke(app, [command, str(log), "--out", str(out), *hashed, *quick[command]])
+    assert done.exit_code == 0, done.output
+    written = {path.name: path.read_bytes() for path in out.iterdir()}
+    for name, content in written.items():
+        assert b"open sesame" not in content, name
+        assert b"sk-" not in content, name
+    again = Scenario.load(out / "scenario.yaml")
+    assert set(again.workload().weights) == {"ann", "bob"}, "who has the log has the names"
+    same = again.with_({"log.hash_keys": "open sesame"})
+    assert set(same.workload().weights) == set(
+        read_log(log, skip_bad=True, hash_keys="open sesame").trace.tenants
+    )
+
+
+def test_a_secret_needs_what_it_is_for(log: Path, tmp_path: Path) -> None:
+    for words in (["log", "convert", str(log), "--out", str(tmp_path / "x.csv")], ["run", str(log)]):
+        done = CliRunner().invoke(app, [*words, "--skip-bad", "--secret", "s"])
+        assert done.exit_code == 2
+        assert "--secret needs --hash-keys" in done.stderr
+
+
 def test_showing_a_log(log: Path) -> None:
     text = call("show", log, "--skip-bad")
     assert "3 rows: 2 read, 0 dropped, 1 skipped" in text
