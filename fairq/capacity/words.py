@@ -25,8 +25,8 @@ def headline(card: Card) -> str:
             f"{first} {number(alone.tokens_per_s)} tokens/s; at most {number(top.tokens_per_s)} in all was"
             f" measured, with {top.streams:g} in flight (the log does not tell how many ran)"
         )
-    if card.extra.get("fit", {}).get("levels") == 1:
-        seen = next(row for row in card.by_streams if row.measured_tokens_per_s is not None)
+    seen = next((row for row in card.by_streams if row.measured_tokens_per_s is not None), None)
+    if seen is not None and card.extra.get("fit", {}).get("levels") == 1:
         return (
             f"{seen.streams:g} at once {number(seen.tokens_per_s)} tokens/s in all,"
             f" {number(seen.tokens_per_s_per_stream)} each (no other number of streams was seen)"

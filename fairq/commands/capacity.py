@@ -50,9 +50,9 @@ def capacity(
     gateway_slots: Annotated[
         int | None, typer.Option(help="How many the gateway releases at once (default: no limit).")
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Scrape a live engine twice.")] = None,
+    url: Annotated[str | None, typer.Option(help="Scrape a live engine, every second.")] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Between the two scrapes (with --url: default 30).")
+        float | None, typer.Option(help="How long, or between the two pages (with --url: default 30).")
     ] = None,
     scrape: Annotated[
         list[Path] | None, typer.Option(help="A saved /metrics page (give two, the earlier first).")
@@ -186,24 +186,23 @@ def _live(
     asked: dict[str, Any],
 ) -> Card:
     from fairq.live.cards import card_of
-    from fairq.live.scrape import read_page, scrape_twice
+    from fairq.live.scrape import read_page, scrape_for
 
     if url:
-        between = 30.0 if seconds is None else seconds
-        before, after = scrape_twice(url, between)
+        seen = scrape_for(url, 30.0 if seconds is None else seconds)
     else:
         if len(pages) != 2:
             raise InputError(f"--scrape must be given twice (the earlier page first), got {len(pages)}")
         if seconds is None:
             raise InputError("--seconds: two saved pages do not say how long lies between them")
-        before, after = read_page(pages[0], 0.0), read_page(pages[1], seconds)
+        seen = [read_page(pages[0], 0.0), read_page(pages[1], seconds)]
     model = None
     if profile is not None:
         from fairq.profiles import load_profile
 
         model = load_profile(profile)
     return card_of(
-        [before, after],
+        seen,
         source=url or f"{pages[0].name} … {pages[1].name}",
         profile=model,
         engine=engine,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isnan, nan
 from typing import Any
@@ -16,10 +16,17 @@ from fairq.files import InputError
 from fairq.live.scrape import Snapshot
 from fairq.saturation import FULL, RELIEF, Series
 
+TELLING = 0.2
+"""Part of the busy time from which windows with a known number running are enough for a card."""
+
 
 @dataclass(frozen=True)
 class Window:
-    """What happened between two snapshots; rates per second, NaN where the engine does not say."""
+    """What happened between two snapshots; rates per second, NaN where the engine does not say.
+
+    ``running, waiting, kv``: means of the two ends; ``steady``: both ends had as many running; ``queued``:
+    somebody waited at both.
+    """
 
     seconds: float
     running: float
@@ -32,6 +39,8 @@ class Window:
     ttft_s: float
     tpot_s: float
     latency_s: float
+    steady: bool
+    queued: bool
 
     @property
     def tokens_per_s(self) -> float:
@@ -69,6 +78,8 @@ def window(before: Snapshot, after: Snapshot) -> Window | None:
         ttft_s=_mean(before, after, "ttft"),
         tpot_s=_mean(before, after, "tpot"),
         latency_s=_mean(before, after, "latency"),
+        steady=before.running == after.running,
+        queued=min(before.waiting, after.waiting) >= 1,
     )
 
 
@@ -121,10 +132,23 @@ def card_of(
             f"{source}: missing series: {snaps[-1].engine} does not count generated tokens there"
         )
     steps = [each for each in (window(a, b) for a, b in pairwise(snaps) if b.at > a.at) if each is not None]
-    levels = _levels(steps)
-    if not levels:
+    if not whole.tokens > 0:
         raise InputError(f"{source}: nothing was generated between the first and the last page: nobody asked")
-    running = sum(each.streams * each.seconds for each in levels) / sum(each.seconds for each in levels)
+    steps = [_as_ran(each, whole) for each in steps]
+    levels = _levels(_telling(steps))
+    if not levels:
+        raise InputError(
+            f"{source}: {whole.tokens:,.0f} tokens were generated, but nothing ran at the moment of any page:"
+            " take more pages, at shorter intervals"
+        )
+    busy = [each for each in steps if each.running > 0 and each.tokens > 0]
+    running = sum(each.running * each.seconds for each in busy) / sum(each.seconds for each in busy)
+    caveats = []
+    if len(snaps) == 2 and not whole.steady:
+        caveats.append(
+            f"{snaps[0].running:g} ran at the first page and {snaps[1].running:g} at the second: what ran in"
+            " between is a guess; more pages (--url, or fairq watch) tell"
+        )
     notes = [
         f"measured over {whole.seconds:,.0f} s: {running:.1f} ran, {whole.tokens_per_s:,.1f} tokens/s in all,"
         f" {whole.tokens_per_s / running:,.1f} each ({running:.1f} × {whole.tokens_per_s / running:,.1f} ="
@@ -136,7 +160,12 @@ def card_of(
     if profile is not None:
         settings = {name: value for name, value in (engine or {}).items() if value is not None}
         card = from_profile(
-            profile, shape, source=f"{source} and profile {profile.name}", **settings, **asked
+            profile,
+            shape,
+            source=f"{source} and profile {profile.name}",
+            caveats=caveats,
+            **settings,
+            **asked,
         )
         nearest = card.at(max(round(running), 1))
         notes.append(
@@ -146,12 +175,13 @@ def card_of(
         return _noted(card, notes)
     slots = _slots(snaps)
     held = [each.kv / each.running for each in steps if each.running >= 1 and each.kv > 0.02]
-    kv = int(FULL / float(np.median(held))) if held else None
+    most = max(round(max(each.streams for each in levels)), round(max(each.running for each in snaps)), 1)
+    # A cache that is fuller than counts as full holds what runs in it all the same.
+    kv = max(int(FULL / float(np.median(held))), most) if held else None
     if kv is not None:
         notes.append(f"a stream holds {100 * float(np.median(held)):.1f} % of the KV cache: about {kv} fit")
-    limits = Limits(slots=slots, kv=None if kv is None else max(kv, 1))
+    limits = Limits(slots=slots, kv=kv)
     known = limits.streams
-    most = max(round(max(each.streams for each in levels)), 1)
     if known is not None and known > most:
         # What was not measured is not promised further than twice as far.
         known = min(known, 2 * most)
@@ -168,8 +198,30 @@ def card_of(
         kind="live",
         source=source,
         notes=notes,
+        caveats=caveats,
         **asked,
     )
+
+
+def _as_ran(step: Window, whole: Window) -> Window:
+    """The window with how many ran on average, where its two ends cannot tell.
+
+    They tell while people wait, or when the window is shorter than an answer. Else Little's law does: tokens
+    per second, times the seconds that each takes.
+    """
+    answer = whole.output_tokens * whole.tpot_s
+    told = step.steady and (step.queued or isnan(answer) or step.seconds <= answer)
+    if told or not (step.tpot_s > 0 and step.tokens > 0):
+        return step
+    return replace(step, running=step.tokens_per_s * step.tpot_s, steady=True)
+
+
+def _telling(steps: Sequence[Window]) -> Sequence[Window]:
+    """The windows of which it is known how many ran; all, where those are not a fifth of the busy time."""
+    busy = [each for each in steps if each.running > 0 and each.tokens > 0]
+    steady = [each for each in busy if each.steady]
+    enough = sum(each.seconds for each in steady) >= TELLING * sum(each.seconds for each in busy)
+    return steady if steady and enough else busy
 
 
 def _first_part(whole: Window, shape: Shape, running: float) -> float:
@@ -189,17 +241,22 @@ def relief_from(snapshots: Sequence[Snapshot], profile: Any, slots: int | None) 
 
 
 def _slots(snaps: Sequence[Snapshot]) -> int | None:
-    """What the page says, or as many as ran whenever somebody waited, if that was always the same number."""
+    """What the page says, or as many as ran whenever somebody waited, if that was always the same number.
+
+    Not where the KV cache was full meanwhile: then that is what people waited for.
+    """
     said = snaps[-1].slots
     if said >= 1:
         return int(said)
-    full = {each.running for each in snaps if each.waiting >= 1}
-    return int(full.pop()) if len(full) == 1 and max(full) >= 1 else None
+    queued = [each for each in snaps if each.waiting >= 1]
+    if any(each.kv >= FULL for each in queued):
+        return None
+    full = {each.running for each in queued}
+    always = full.pop() if len(full) == 1 else 0
+    return int(always) if always >= max(1, *(each.running for each in snaps)) else None
 
 
 def _noted(card: Card, notes: Sequence[str]) -> Card:
-    from dataclasses import replace
-
     return replace(card, kind="live", notes=[*notes, *card.notes])
 
 

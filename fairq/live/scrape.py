@@ -111,13 +111,29 @@ def scrape(url: str, timeout_s: float = 5.0, clock: Callable[[], float] = time.m
     return parse(fetch(address, timeout_s), address, at)
 
 
-def scrape_twice(url: str, seconds: float) -> tuple[Snapshot, Snapshot]:
-    """Two scrapes with ``seconds`` between them. Raises ScrapeError, also for ``seconds`` not above 0."""
+def scrape_for(
+    url: str,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Snapshot]:
+    """Scrapes from now until ``seconds`` later, one every second (ten at least, no faster than 0.1 s).
+
+    Two pages alone would say what ran at two moments, and how many tokens were made in all the time between.
+
+    Raises
+    ------
+    ScrapeError : a page cannot be used, or ``seconds`` is not above 0.
+    """
     if not (isfinite(seconds) and seconds > 0):
         raise ScrapeError(f"--seconds must be > 0, got {seconds!r}")
-    before = scrape(url)
-    time.sleep(seconds)
-    return before, scrape(url)
+    steps = max(round(seconds / min(1.0, max(seconds / 10, 0.1))), 1)
+    began = clock()
+    seen = [scrape(url, clock=clock)]
+    for step in range(1, steps + 1):
+        sleep(max(began + seconds * step / steps - clock(), 0.0))
+        seen.append(scrape(url, clock=clock))
+    return seen
 
 
 def read_page(path: Path, at: float) -> Snapshot:

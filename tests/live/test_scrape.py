@@ -4,11 +4,15 @@ import http.server
 import socket
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from fairq.capacity.words import headline, lines
+from fairq.files import InputError
 from fairq.live.cards import card_of, series_from, window
-from fairq.live.scrape import ScrapeError, Snapshot, fetch, metrics_url, parse, scrape
+from fairq.live.scrape import ScrapeError, Snapshot, fetch, metrics_url, parse, scrape, scrape_for
 from fairq.profiles import load_profile
 
 # Excerpts in the engines' own formats (labels, several series of one name, NaN before the first request).
@@ -276,6 +280,86 @@ def test_as_many_as_always_run_while_people_wait_are_the_slots():
     shots = [snapshot(t, running=8.0, waiting=5.0, generated=100.0 * t) for t in range(5)]
     card = card_of(shots, source="box")
     assert (card.limits.slots, card.binds) == (8, "slots")
+
+
+@pytest.mark.parametrize("kv", [0.9, 0.97, 1.0])
+def test_a_cache_that_is_full_holds_what_runs_in_it(kv):
+    # Four run with the cache at 97 %: by its size 3.7 streams fit, yet four do.
+    shots = [snapshot(t, kv=kv, waiting=3.0, generated=100.0 * t) for t in range(6)]
+    card = card_of(shots, source="box")
+    assert (card.max_streams, card.binds) == (4, "KV")
+    assert card.top.measured_tokens_per_s == pytest.approx(100)
+    assert "4 at once 100 tokens/s" in headline(card)
+
+
+def test_more_than_once_waited_are_not_kept_out_by_slots_seen_then():
+    # Two ran while one waited; later five ran: two is no limit.
+    counts = ((2, 1), (2, 1), (5, 0), (5, 0))
+    shots = [
+        snapshot(t, running=float(n), waiting=float(w), generated=100.0 * t)
+        for t, (n, w) in enumerate(counts)
+    ]
+    assert card_of(shots, source="box").max_streams >= 5
+
+
+def little(counted, made, waiting=0.0):
+    """Pages ten seconds apart of a box where every stream makes 40 tokens/s: what was seen running, and how
+    many tokens came in between.
+    """
+    shots, total = [], 0.0
+    for i, n in enumerate(counted):
+        total += made[i - 1] if i else 0.0
+        done = total / 100
+        shots.append(
+            snapshot(
+                10.0 * i,
+                running=float(n),
+                waiting=waiting,
+                generated=total,
+                prompted=total,
+                finished=done,
+                sums={"tpot": (0.025 * done, done)},
+            )
+        )
+    return shots
+
+
+def test_what_ran_between_two_pages_is_not_the_mean_of_their_moments():
+    # Answers of 100 tokens take 2.5 s, pages are 10 s apart: 1, 4 and 6 streams were in service on average,
+    # and the pages happened to show others. Truth: 40 tokens/s each, at any number.
+    card = card_of(little([0, 1, 5, 0, 2], [400, 1600, 2400, 800]), source="box")
+    for n in (1, 4, 6):
+        assert card.at(n).tokens_per_s == pytest.approx(40 * n, rel=0.01)
+    assert card.top.tokens_per_s >= 240, "no less than what was made between two pages"
+
+
+def test_two_idle_moments_are_not_nobody():
+    shots = little([0, 0], [1200])
+    assert card_of(shots, source="box").at(3).measured_tokens_per_s == pytest.approx(120)
+    bare = [replace(shot, sums={}) for shot in shots]
+    with pytest.raises(InputError, match="1,200 tokens were generated, but nothing ran at the moment"):
+        card_of(bare, source="box")
+
+
+def test_two_pages_that_differ_say_so_first():
+    shots = [snapshot(0, running=2.0, generated=0), snapshot(10, running=8.0, generated=2000)]
+    (first, *_) = lines(card_of(shots, source="box"))
+    assert first.startswith("2 ran at the first page and 8 at the second")
+    alike = [replace(shot, running=5.0) for shot in shots]
+    assert not card_of(alike, source="box").caveats
+
+
+@pytest.mark.parametrize(("seconds", "pages"), [(30, 31), (5, 11), (0.3, 4)])
+def test_an_engine_is_looked_at_every_second(seconds, pages):
+    now = [0.0]
+    with page_server(lambda path: (200, VLLM)) as address:
+        seen = scrape_for(
+            address, seconds, clock=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s)
+        )
+    assert len(seen) == pages
+    assert [shot.at for shot in seen] == pytest.approx(np.linspace(0, seconds, pages).tolist())
+    with pytest.raises(ScrapeError, match="--seconds"):
+        scrape_for("localhost:1", 0)
 
 
 @pytest.mark.parametrize(
