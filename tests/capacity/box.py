@@ -56,3 +56,18 @@ def spend_log(path):
         )
     )
     return path
+
+
+def bench_result(path):
+    """What ``vllm bench serve --save-result --save-detailed`` writes: waits and gaps, no moments of its own."""
+    rows = served()
+    result = {
+        "input_lens": [prompt for *_, prompt, _ in rows],
+        "output_lens": [output for *_, output in rows],
+        "start_times": [1e5 + arrival for _, arrival, *_ in rows],
+        "ttfts": [first - arrival for _, arrival, _, first, *_ in rows],
+        "itls": [[1 / 40] * (output - 1) for *_, output in rows],
+        "errors": [""] * len(rows),
+    }
+    path.write_text(json.dumps(result))
+    return path

@@ -22,7 +22,7 @@ from fairq.sim import SlotEngine, simulate
 from fairq.tune.engine import as_served
 from fairq.workload import Fixed, Poisson, Tenant, Workload
 
-from .box import EACH, TOTAL, ends_only
+from .box import EACH, TOTAL, bench_result, ends_only
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "traces" / "vllm_rtx4090_llama31_8b_requests.jsonl"
 
@@ -139,6 +139,13 @@ def test_the_command_says_first_what_such_a_log_does_not_tell(tmp_path):
     picture = CliRunner().invoke(app, ["capacity", str(path), "--out", str(tmp_path / "card.png")])
     assert picture.exit_code == 2
     assert "no picture" in picture.stderr
+
+
+def test_a_bench_result_is_a_log_of_served_requests(tmp_path):
+    card = card_of_served(read_served(bench_result(tmp_path / "bench.json")), source="log")
+    assert (card.max_streams, card.binds) == (8, "slots")
+    assert card.top.tokens_per_s == pytest.approx(TOTAL, rel=0.01)
+    assert card.by_streams[0].tokens_per_s == pytest.approx(EACH, rel=0.01)
 
 
 def test_the_lab_has_the_commands_card_of_such_a_log(tmp_path):

@@ -94,7 +94,20 @@ def test_a_vllm_run_says_when_each_was_served(tmp_path: Path) -> None:
 def test_a_vllm_bench_result_is_columns(tmp_path: Path) -> None:
     result = {"duration": 3.0, "completed": 2, "input_lens": [10, 20], "output_lens": [3, 4]}
     result |= {"start_times": [50.0, 51.5], "ttfts": [0.1, 0.2], "itls": [[0.1], [0.1]], "errors": ["", ""]}
-    assert plain(read_log(written(tmp_path, "r.json", result))) == [("all", 0.0, 10, 3), ("all", 1.5, 20, 4)]
+    log = read_log(written(tmp_path, "r.json", result))
+    assert plain(log) == [("all", 0.0, 10, 3), ("all", 1.5, 20, 4)]
+    assert log.served is not None
+    assert log.served["first_token"].tolist() == pytest.approx([0.1, 1.7])
+    assert log.served["finish"].tolist() == pytest.approx([0.2, 1.8])
+
+
+def test_a_failed_request_of_a_bench_result_was_not_served(tmp_path: Path) -> None:
+    result = {"input_lens": [10, 20, 5], "output_lens": [3, 0, 2], "start_times": [50.0, 51.5, 52.0]}
+    result |= {"ttfts": [0.1, 0.0, 0.3], "itls": [[0.1, 0.1], [], "broken"], "errors": ["", "timeout", ""]}
+    log = read_log(written(tmp_path, "r.json", result))
+    assert log.served is not None
+    assert log.served["finish"].tolist() == pytest.approx([0.3])
+    assert "2 requests without an end after their arrival (not in the card)" in log.account.lines()
 
 
 def test_the_vtc_artifact_is_one_line(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ _ALL = (
         ("input_lens",),
         ("output_lens",),
         ttft=("ttfts",),
+        latency=("ttfts+itls",),
         time_unit="s",
         shape="arrays",
         source="vllm bench serve --save-result --save-detailed",

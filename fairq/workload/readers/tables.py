@@ -224,12 +224,28 @@ def _responses(row: Any) -> list[Any] | None:
 
 
 def _arrays(row: Any) -> list[Any] | None:
-    """The rows of a result that holds one array per column (``vllm bench serve --save-detailed``)."""
+    """The rows of a result that holds one array per column (``vllm bench serve --save-detailed``).
+
+    ``ttfts+itls``, where both are there: the time to the last token, the first one's and the gaps after it.
+    """
     names = ("start_times", "input_lens", "output_lens", "ttfts")
     columns = {name: row[name] for name in names if isinstance(row.get(name), list)}
     if not {"input_lens", "output_lens"} <= set(columns):
         return None
+    gaps = row.get("itls")
+    if "ttfts" in columns and isinstance(gaps, list):
+        columns["ttfts+itls"] = [
+            _ended(first, each) for first, each in zip(columns["ttfts"], gaps, strict=False)
+        ]
     return [dict(zip(columns, values, strict=False)) for values in zip(*columns.values(), strict=False)]
+
+
+def _ended(first: Any, gaps: Any) -> float | None:
+    """Seconds to the last token; None for a request that failed (no first token) or what is no number."""
+    try:
+        return float(first) + float(sum(gaps)) if float(first) > 0 else None
+    except (TypeError, ValueError):
+        return None
 
 
 def _whole(path: Path) -> Any:
