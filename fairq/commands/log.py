@@ -115,7 +115,9 @@ def fit_model(
     file: File,
     out: Annotated[Path, typer.Option(help="The scenario file to write.")],
     users: Annotated[int, typer.Option(min=1, help="So many of every user.")] = 1,
-    sizes: Annotated[str, typer.Option(help="empirical (the log's own) or lognormal.")] = "empirical",
+    sizes: Annotated[
+        str, typer.Option(help="empirical (50 groups of the log's own) or lognormal.")
+    ] = "empirical",
     *,
     columns: dict[str, Any],
 ) -> None:

@@ -90,11 +90,19 @@ def _increasing(times: tuple[float, ...]) -> tuple[float, ...]:
 
 
 class EmpiricalSpec(SizeSpec):
-    """``{kind: empirical, values: [120, 80, 2000]}``, drawn with replacement."""
+    """``{kind: empirical, values: [120, 80, 2000]}``, drawn with replacement; with ``chances: [5, 4, 1]`` in
+    that proportion.
+    """
 
     tag = ("kind", "empirical")
     makes = Empirical
     values: Annotated[tuple[NonNegative, ...], AfterValidator(_not_empty)]
+    chances: tuple[Positive, ...] | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> EmpiricalSpec:
+        self.build()
+        return self
 
 
 SIZES: Mapping[str, type[SizeSpec]] = {

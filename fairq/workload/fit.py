@@ -1,8 +1,9 @@
 """A log as a model: per tenant a rate, how bursty it is, and its sizes. For "what if twice the users".
 
-Gaps become Gamma with the log's rate and coefficient of variation; sizes are drawn from the log's own,
-prompts and answers independently of each other. What a Gamma cannot say (hours of the day, sessions, tenants
-that are bursty together) is lost: compare the model's replay with the log's before you trust it.
+Gaps become Gamma with the log's rate and coefficient of variation; sizes are drawn from the log's own
+(50 groups of them), prompts and answers independently of each other. What a Gamma cannot say (hours of the
+day, sessions, tenants that are bursty together) is lost: compare the model's replay with the log's before you
+trust it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from fairq.workload.check import whole
 from fairq.workload.trace import Trace
 
 MOST_CV = 100.0
-SLICES = 50
-"""Sizes kept per tenant: the means of as many equal slices of the sorted sizes, which keep the mean."""
+SLICES, EQUAL = 50, 25
+"""Sizes kept per tenant: the means of as many groups of the sorted sizes, which keep the mean. Of these
+``EQUAL`` are equal, up to the 90th percentile; from there they become narrower, and the largest size is a
+group of its own, since it is the tail that a p99 is made of.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ def fitted_tenants(trace: Trace, users: int = 1, sizes: str = "empirical") -> tu
     Parameters
     ----------
     users : every tenant of the log becomes as many of the same kind (a group of that name).
-    sizes : ``empirical`` (the log's own, in ``SLICES`` numbers), or ``lognormal`` (same mean and spread).
+    sizes : ``empirical`` (the log's own, in ``SLICES`` groups that keep mean and largest), or ``lognormal``
+        (same mean and spread).
 
     Raises
     ------
@@ -119,8 +124,14 @@ def _sizes(values: NDArray[np.int64], kind: str, least: int = 0) -> Any:
         return {"kind": "lognormal", "median": _short(mean * exp(-(sigma**2) / 2)), "sigma": _short(sigma)}
     if len(values) <= SLICES:
         return {"kind": "empirical", "values": np.sort(values).tolist()}
-    # The cumulative sum, cut into slices of equal weight (a value on the edge goes to both in part).
+    # The cumulative sum, cut into groups (a value on the edge goes to both in part).
     upto = np.concatenate([[0.0], np.cumsum(np.sort(values), dtype=float)])
-    cuts = np.linspace(0, len(values), SLICES + 1)
-    means = np.diff(np.interp(cuts, np.arange(len(upto)), upto)) / (len(values) / SLICES)
-    return {"kind": "empirical", "values": [round(float(mean), 1) for mean in means]}
+    n = len(values)
+    narrower = n - np.geomspace(0.1 * n, 1, SLICES - EQUAL)
+    cuts = np.concatenate([np.linspace(0, 0.9 * n, EQUAL, endpoint=False), narrower, [n]])
+    means = np.diff(np.interp(cuts, np.arange(len(upto)), upto)) / np.diff(cuts)
+    return {
+        "kind": "empirical",
+        "values": [round(float(mean), 1) for mean in means],
+        "chances": [_short(part) for part in np.diff(cuts) / n],
+    }

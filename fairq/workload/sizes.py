@@ -65,9 +65,13 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Empirical:
-    """Drawn from ``values`` with equal chance and replacement: your own measured sizes."""
+    """Drawn from ``values`` with replacement: your own measured sizes.
+
+    With equal chance, or in proportion to ``chances`` (> 0, one for each value).
+    """
 
     values: tuple[float, ...]
+    chances: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
@@ -75,9 +79,25 @@ class Empirical:
             raise ValueError("values must not be empty, got ()")
         for place, value in enumerate(self.values):
             number(f"values[{place}]", value, least=0)
+        if self.chances is None:
+            return
+        object.__setattr__(self, "chances", tuple(self.chances))
+        if len(self.chances) != len(self.values):
+            raise ValueError(
+                f"chances must be as many as values ({len(self.values)}), got {len(self.chances)}"
+            )
+        for place, chance in enumerate(self.chances):
+            number(f"chances[{place}]", chance, above=0)
 
     def sample(self, rng: Generator, n: int) -> NDArray[Any]:
-        return np.asarray(self.values)[(rng.random(n) * len(self.values)).astype(np.int64)]
+        drawn = rng.random(n)
+        if self.chances is None:
+            return np.asarray(self.values)[(drawn * len(self.values)).astype(np.int64)]
+        upto = np.cumsum(self.chances)
+        # The last end is left out: whatever is drawn, it is one of the values.
+        places = np.searchsorted(upto[:-1], drawn * upto[-1], side="right")
+        values: NDArray[Any] = np.asarray(self.values)[places]
+        return values
 
 
 Distribution: TypeAlias = Fixed | Lognormal | Exponential | Empirical

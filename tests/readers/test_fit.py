@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fairq.cli import app
 from fairq.scenario import Scenario, ScenarioError
-from fairq.workload import Gamma, Lognormal, Tenant, Workload
+from fairq.workload import Empirical, Gamma, Lognormal, Tenant, Workload
 from fairq.workload.fit import fit, fitted_tenants
 from fairq.workload.readers import read_log
 from fairq.workload.trace import Trace
@@ -106,14 +106,31 @@ def test_the_sizes_kept_have_the_logs_mean() -> None:
     prompt = np.rint(rng.lognormal(5, 1, 997)).astype(int)
     log = trace(list(range(997)), ["a"] * 997, prompt.tolist())
     data, _ = fitted_tenants(log)
-    values = data["a"]["prompt_tokens"]["values"]
-    assert len(values) == 50
-    assert np.mean(values) == pytest.approx(prompt.mean(), rel=1e-3)
+    values, chances = (data["a"]["prompt_tokens"][name] for name in ("values", "chances"))
+    assert len(values) == len(chances) == 50
+    assert sum(chances) == pytest.approx(1, abs=1e-4)
+    assert np.average(values, weights=chances) == pytest.approx(prompt.mean(), rel=1e-3)
+    assert values == sorted(values)
     median, sigma = (
         fitted_tenants(log, sizes="lognormal")[0]["a"]["prompt_tokens"][k] for k in ("median", "sigma")
     )
     assert median * math.exp(sigma**2 / 2) == pytest.approx(prompt.mean(), rel=1e-4)
     assert math.sqrt(math.exp(sigma**2) - 1) == pytest.approx(prompt.std() / prompt.mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [51, 997, 40_000])
+def test_the_sizes_kept_have_the_logs_tail(n: int) -> None:
+    rng = np.random.Generator(np.random.PCG64(5))
+    prompt = np.rint(rng.lognormal(5, 1.2, n)).astype(int)
+    data, _ = fitted_tenants(trace(list(range(n)), ["a"] * n, prompt.tolist()))
+    sizes = data["a"]["prompt_tokens"]
+    assert sizes["values"][-1] == prompt.max()
+    assert sizes["chances"][-1] == pytest.approx(1 / n, rel=1e-5)
+    drawn = Empirical(sizes["values"], sizes["chances"]).sample(rng, 400_000)
+    for q, within in ((50, 4), (95, 1), (99, 0.4)):
+        # No nearer than to the next value of the log.
+        low, high = np.percentile(prompt, [q - max(within, 100 / n), min(q + max(within, 100 / n), 100)])
+        assert low <= np.percentile(drawn, q) <= high
 
 
 def test_twice_the_users_are_twice_the_demand(tmp_path: Path) -> None:

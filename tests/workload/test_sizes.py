@@ -39,6 +39,22 @@ def test_empirical_draws_its_values_with_equal_chance() -> None:
     assert stats.chisquare([seen[0], seen[10], seen[20]], [N / 4, N / 4, N / 2]).pvalue > 0.001
 
 
+def test_empirical_draws_its_values_in_proportion_to_their_chances() -> None:
+    drawn = Empirical((10, 20, 500), (5, 4, 1)).sample(rng(2), N)
+    seen = [int((drawn == value).sum()) for value in (10, 20, 500)]
+    assert sum(seen) == N
+    assert stats.chisquare(seen, [N * 0.5, N * 0.4, N * 0.1]).pvalue > 0.001
+
+
+@pytest.mark.parametrize(
+    ("chances", "message"),
+    [((1,), r"chances must be as many as values \(2\), got 1"), ((1, 0), r"chances\[1\] must be")],
+)
+def test_chances_that_do_not_fit(chances: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Empirical((10, 20), chances)
+
+
 def test_tokens_are_whole_and_at_least_one_unless_nothing_was_drawn() -> None:
     assert tokens(Empirical((0.2,)), rng(), 2).tolist() == [1, 1]
     assert tokens(Fixed(0), rng(), 2).tolist() == [0, 0]
@@ -47,7 +63,8 @@ def test_tokens_are_whole_and_at_least_one_unless_nothing_was_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [Fixed(3), Lognormal(5, 1), Exponential(2), Empirical((1, 2, 3, 4, 5, 6, 7))]
+    "sizes",
+    [Fixed(3), Lognormal(5, 1), Exponential(2), Empirical((1, 2, 3, 4, 5, 6, 7)), Empirical((1, 2), (3, 1))],
 )
 def test_a_longer_draw_begins_with_the_shorter(sizes: Fixed) -> None:
     stream = rng(3)
