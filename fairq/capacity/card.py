@@ -268,12 +268,18 @@ def _target(
         return Target(ttft_s, tpot_s, fits, "", f"holds for {MOST_USERS:,} users and more", people)
     if slow:
         binds = "compute"
-        why = f"with {users} a token takes {row.time_per_output_token_s * 1000:.3g} ms"
+        why = f"with {users} a token takes {_past(row.time_per_output_token_s * 1000, tpot_s * 1000)} ms"
     elif row.waiting:
         binds = limits.wall
         why = f"{row.streams} run at once ({binds or 'observed'}); with {users} the first token takes"
-        why += f" {row.ttft_s:.3g} s, most of it waiting"
+        why += f" {_past(row.ttft_s, ttft_s)} s, most of it waiting"
     else:
         binds = "compute"
-        why = f"with {users} the first token takes {row.ttft_s:.3g} s: prompts take that long"
+        why = f"with {users} the first token takes {_past(row.ttft_s, ttft_s)} s: prompts take that long"
     return Target(ttft_s, tpot_s, fits, binds, why, people)
+
+
+def _past(value: float, bound: float) -> str:
+    """Three figures, or as many more as it takes to be seen above the bound."""
+    texts = (f"{value:.{digits}g}" for digits in range(3, 17))
+    return next((text for text in texts if float(text) > bound), f"{value!r}")

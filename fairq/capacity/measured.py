@@ -21,6 +21,9 @@ from fairq.capacity.shape import Shape
 QUEUED = 0.05
 """Part of the time with somebody waiting below which nothing can be said about what binds."""
 
+SELDOM = 0.01
+"""Part of the time below which a number of streams counts as not measured."""
+
 
 class Level(NamedTuple):
     """What was made while so many streams ran: over ``seconds`` in all, ``tokens`` generated."""
@@ -110,8 +113,13 @@ def from_levels(
         f"measured at {fit.levels} numbers of streams: a token takes {fit.base * 1000:.2f} ms"
         f" + {fit.each * 1000:.3f} ms per stream (rms misfit {100 * fit.error:.0f} %)"
     ]
+    seldom = _hardly_seen(levels)
     if fit.levels < 2:
         words.append("one number of streams says nothing about others: they are given the same speed each")
+    elif seldom > 1:
+        words.append(
+            f"hardly ever did fewer than {seldom} run: rows of fewer carry the line on, and are not measured"
+        )
     card = make_card(
         point,
         shape,
@@ -121,7 +129,15 @@ def from_levels(
         most_streams=max(round(most_streams or seen), 1),
         **asked,
     )
-    return replace(card, by_streams=_with_measured(card.by_streams, levels), extra={"fit": vars(fit)})
+    extra = {"fit": vars(fit), "measured_from": seldom}
+    return replace(card, by_streams=_with_measured(card.by_streams, levels), extra=extra)
+
+
+def _hardly_seen(levels: Sequence[Level]) -> int:
+    """The number below which so few streams ran that a hundredth of the time is not reached in all."""
+    used = sorted(each for each in levels if each.tokens > 0 and each.seconds > 0)
+    upto = np.cumsum([each.seconds for each in used])
+    return max(round(used[int(np.searchsorted(upto, SELDOM * upto[-1]))].streams), 1)
 
 
 def _with_measured(rows: Sequence[Any], levels: Sequence[Level]) -> list[Any]:

@@ -31,9 +31,10 @@ def headline(card: Card) -> str:
             f"{seen.streams:g} at once {number(seen.tokens_per_s)} tokens/s in all,"
             f" {number(seen.tokens_per_s_per_stream)} each (no other number of streams was seen)"
         )
+    carried = " (by the line, not measured)" if card.extra.get("measured_from", 1) > 1 else ""
     return (
-        f"alone {number(alone.tokens_per_s)} tokens/s; {top.streams:g} at once {number(top.tokens_per_s)} in"
-        f" all, {number(top.tokens_per_s_per_stream)} each"
+        f"alone {number(alone.tokens_per_s)} tokens/s{carried}; {top.streams:g} at once"
+        f" {number(top.tokens_per_s)} in all, {number(top.tokens_per_s_per_stream)} each"
     )
 
 

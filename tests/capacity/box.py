@@ -59,7 +59,7 @@ def spend_log(path):
 
 
 def bench_result(path):
-    """What ``vllm bench serve --save-result --save-detailed`` writes: waits and gaps, no moments of its own."""
+    """What ``vllm bench serve --save-result --save-detailed`` writes: waits and gaps."""
     rows = served()
     result = {
         "input_lens": [prompt for *_, prompt, _ in rows],

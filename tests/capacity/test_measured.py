@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fairq import FIFO
-from fairq.capacity import Shape, from_profile, from_served, levels_of
+from fairq.capacity import Limits, Shape, from_levels, from_profile, from_served, levels_of
 from fairq.capacity.in_flight import busiest_minute
 from fairq.capacity.logs import card_of_served, read_served
 from fairq.capacity.measured import Level, fit_levels
 from fairq.capacity.modelled import KV_USABLE
-from fairq.capacity.words import few_lines
+from fairq.capacity.words import few_lines, headline, lines
 from fairq.cli import app
 from fairq.lab import report
 from fairq.profiles import load_profile
@@ -57,6 +57,21 @@ def test_no_stream_is_faster_for_company():
     fit = fit_levels(noisy)
     assert fit.each == 0
     assert 0.067 < fit.base < 0.1
+
+
+def test_what_was_hardly_seen_is_marked_as_carried_on():
+    # Half a second of three streams in a hundred of ten: alone is what the line says.
+    rare = [Level(3, 0.5, 45), Level(10, 100, 30_000)]
+    words = f"{headline(levels_card(rare))} {' '.join(lines(levels_card(rare)))}"
+    assert "alone 30.0 tokens/s (by the line, not measured)" in words
+    assert "hardly ever did fewer than 10 run" in words
+    often = [Level(1, 50, 1500), Level(10, 100, 30_000)]
+    words = f"{headline(levels_card(often))} {' '.join(lines(levels_card(often)))}"
+    assert "not measured" not in words
+
+
+def levels_card(levels):
+    return from_levels(levels, Shape.of(100, 50), Limits(), source="box", kind="log")
 
 
 def test_slots_bind_where_their_number_stays_the_same():

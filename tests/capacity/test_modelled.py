@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairq.capacity import Limits, Shape, from_profile, from_scenario, from_slots
+from fairq.capacity import card as card_module
 from fairq.cli import app
 from fairq.profiles import load_profile
 from fairq.scenario import Scenario
@@ -154,6 +155,14 @@ def test_target_is_the_last_that_keeps_the_promise(ttft, tpot, binds):
     assert kept[:fits] == [True] * fits
     assert not kept[fits]
     assert card.target.binds == binds
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "shown"),
+    [(2.04, 2, "2.04"), (2.0003, 2, "2.0003"), (71.6, 2, "71.6"), (100.04, 100, "100.04"), (101, 100, "101")],
+)
+def test_what_breaks_the_promise_is_shown_above_it(value, bound, shown):
+    assert card_module._past(value, bound) == shown
 
 
 def test_shape_weighs_contexts_by_time():
