@@ -30,6 +30,14 @@ class Served(NamedTuple):
 
 def served_of(log: Log) -> Served | None:
     """The finished requests of a log; None: it says what was asked, not when it was served."""
+    served = _served(log)
+    skipped = sum(log.account.skipped.values())
+    if served is None or not skipped:
+        return served
+    return served._replace(caveats=[*served.caveats, f"bad rows left out: {skipped:,}"])
+
+
+def _served(log: Log) -> Served | None:
     table = log.in_service()
     if table is not None:
         seen = table["first_token"].to_numpy() == table["start"].to_numpy()
@@ -46,8 +54,8 @@ def served_of(log: Log) -> Served | None:
     return Served(log.served, [words], False)
 
 
-def read_served(path: str | Path) -> Served | None:
-    """The same, of a file.
+def read_served(path: str | Path, **settings: Any) -> Served | None:
+    """The same, of a file; ``settings`` of ``read_log``.
 
     Raises
     ------
@@ -55,7 +63,7 @@ def read_served(path: str | Path) -> Served | None:
     """
     path = Path(path)
     try:
-        log = read_log(path)
+        log = read_log(path, **settings)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     return served_of(log)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairq.commands._columns import takes_columns
 from fairq.files import InputError, write_out
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("capacity")(capacity)
 
 
+@takes_columns("time_unit", "form", "skip_bad")
 def capacity(
     file: Annotated[
         str | None,
@@ -68,6 +70,7 @@ def capacity(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="The card as a picture: FILE.png, .svg or .pdf.")] = None,
+    columns: dict[str, Any] | None = None,
 ) -> None:
     """The capacity card: tokens/s in all and each, how many users fit, and what binds.
 
@@ -91,7 +94,7 @@ def capacity(
         if url or scrape:
             card = _live(url, scrape or [], seconds, profile, engine, asked)
         elif file:
-            card = _from_file(file, profile, sizes, engine, asked)
+            card = _from_file(file, profile, sizes, engine, asked, columns or {})
         elif profile:
             card = _from_profile(profile, _shape(*sizes), engine, asked)
         else:
@@ -139,6 +142,7 @@ def _from_file(
     sizes: tuple[float | None, float | None],
     engine: dict[str, Any],
     asked: dict[str, Any],
+    columns: dict[str, Any],
 ) -> Card:
     from fairq.capacity import from_scenario
     from fairq.capacity.logs import card_of_served, read_served
@@ -146,23 +150,24 @@ def _from_file(
 
     path = Path(file)
     if path.suffix.lower() in (".yaml", ".yml") or not path.suffix:
-        return from_scenario(open_scenario(file), **asked)
+        return from_scenario(open_scenario(file, columns), **asked)
     if not path.is_file():
         raise InputError(f"{file}: no such file")
-    served = read_served(path)
+    read = {name: value for name, value in columns.items() if value is not None}
+    served = read_served(path, **read)
     if served is not None and profile is None:
         source = f"log {path.name}"
         return card_of_served(served, source=source, kv_tokens=engine["kv_tokens"], **asked)
     if profile is None:
         raise InputError(f"{file}: says what was asked, not when it was served: give --profile for the speed")
     note = {"source": f"profile {profile} with the requests of {path.name}"}
-    return _from_profile(profile, _shape(*sizes, *_sizes(path)), engine, {**asked, **note})
+    return _from_profile(profile, _shape(*sizes, *_sizes(path, read)), engine, {**asked, **note})
 
 
-def _sizes(path: Path) -> tuple[Any, Any]:
+def _sizes(path: Path, read: dict[str, Any]) -> tuple[Any, Any]:
     from fairq.workload.readers import read_log
 
-    trace = read_log(path).trace
+    trace = read_log(path, **read).trace
     return trace.prompt_tokens, trace.output_tokens
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from fairq.commands._columns import takes_columns
 from fairq.files import InputError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command("saturation")(saturation)
 
 
+@takes_columns("time_unit", "form", "skip_bad")
 def saturation(
     file: Annotated[
         str | None,
@@ -54,6 +56,7 @@ def saturation(
     ] = False,
     seed: Annotated[int, typer.Option(help="Of --check.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    columns: dict[str, Any] | None = None,
 ) -> None:
     """The verdict on a window of time: fine, bursty, KV-bound, slot-bound or saturated; and the evidence.
 
@@ -68,7 +71,7 @@ def saturation(
     for name, value in (("--slots", slots), ("--kv-tokens", kv_tokens)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be >= 1, got {value}")
-    verdict, notes = _judged(str(file), Box(slots, profile, kv_tokens), policy)
+    verdict, notes = _judged(str(file), Box(slots, profile, kv_tokens), policy, columns)
     if as_json:
         document = _document(verdict) | {"notes": notes}
         typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
@@ -116,7 +119,9 @@ def _measured(each: Any) -> str:
     return f"{value:.0%}" if each.wanted.rstrip().endswith("%") else f"{value:.3g}"
 
 
-def _judged(file: str, box: Box, policy: str | None) -> tuple[Verdict, list[str]]:
+def _judged(
+    file: str, box: Box, policy: str | None, columns: dict[str, Any] | None = None
+) -> tuple[Verdict, list[str]]:
     """The verdict, and what was assumed or counted for it."""
     from fairq.capacity.logs import served_of
     from fairq.commands.run import open_scenario
@@ -125,7 +130,7 @@ def _judged(file: str, box: Box, policy: str | None) -> tuple[Verdict, list[str]
     path = Path(file)
     if path.suffix.lower() == ".csv" and path.exists() and is_series(path):
         return judge(_only(read_series(path), file, policy, box), slots=box.slots), []
-    scenario = open_scenario(file)
+    scenario = open_scenario(file, columns)
     log = scenario.log
     if log is None or "engine" in scenario.spec.model_fields_set:
         if box.profile is not None or box.kv_tokens is not None:

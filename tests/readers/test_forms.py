@@ -471,3 +471,19 @@ def test_a_million_rows_take_seconds_and_bounded_memory(tmp_path: Path) -> None:
     assert cpu < 30, "CPU seconds; about 3 on a laptop"
     # As Python text a row takes over 300 bytes; as arrays below 100, sorted copies included.
     assert (used[1_000_000] - used[100_000]) / 0.9 < 200
+
+
+def test_what_a_bad_row_says_to_try_works_in_every_command_that_reads_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = "".join(f"{i},{i + 1},{i + 3},u,10,20\n" for i in range(6))
+    path.write_text(
+        f"startTime,completionStartTime,endTime,user,prompt_tokens,completion_tokens\n{rows}6,7,9,u,x,1\n"
+    )
+    for command in (["capacity"], ["saturation"], ["log", "show"]):
+        stopped = CliRunner().invoke(app, [*command, str(path)])
+        assert stopped.exit_code == 2
+        assert stopped.stderr.startswith(f"fairq: {path}:8: ")
+        assert "(--skip-bad) leaves such rows out" in stopped.stderr
+        read = CliRunner().invoke(app, [*command, str(path), "--skip-bad"])
+        assert read.exit_code == 0
+        assert "bad rows left out: 1" in read.stdout or "6 read, 0 dropped, 1 skipped" in read.stdout

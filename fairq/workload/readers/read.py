@@ -305,7 +305,9 @@ class _Reader:
             keep &= ~self._out_of_order(chunk, keep, values["arrival"], served)
         if self._refused_rows:  # columns are looked at one after the other: name the first row, not column
             line, message = min(self._refused_rows)
-            raise TraceError(f"{place(self._path, self._table, line)}: {message}")
+            # One thing to try at a time: a column in another unit is bad in every row.
+            advice = "" if "(--" in message else "; skip_bad (--skip-bad) leaves such rows out"
+            raise TraceError(f"{place(self._path, self._table, line)}: {message}{advice}")
         values |= served
         account.read += int(keep.sum())
         return {name: each[keep] for name, each in values.items()}
