@@ -12,7 +12,7 @@ import pandas as pd
 from fairq import plots
 from fairq.lab import compare
 from fairq.lab.compare import Alternative, Alternatives
-from fairq.lab.report import card_of, has_card
+from fairq.lab.report import card_of, draws_card
 from fairq.memory import memory_rows
 from fairq.models import load_model, model_names
 from fairq.plots import Chart, TenantStyle
@@ -247,7 +247,7 @@ CHARTS: tuple[ChartSpec, ...] = (
         "Capacity card",
         "How many tokens/s in all and each, for how many users, and what binds",
         _capacity,
-        applies=has_card,
+        applies=draws_card,
         table=RowTable(
             _capacity_rows,
             {

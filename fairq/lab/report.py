@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from fairq.capacity import Card, from_scenario
-from fairq.capacity.logs import card_of_served, served_of
+from fairq.capacity.logs import Served, card_of_served, served_of
 from fairq.capacity.verdicts import series_of_served
 from fairq.capacity.words import few_lines
 from fairq.saturation import Evidence, Verdict, judge
@@ -21,6 +21,14 @@ def has_card(scenario: Scenario) -> bool:
     return not isinstance(scenario.engine_spec, CardSpec)
 
 
+def draws_card(scenario: Scenario) -> bool:
+    """Whether the card can be drawn: not where a log does not tell who of those in flight was served."""
+    if not has_card(scenario):
+        return False
+    served = _served(scenario)
+    return served is None or served.in_service
+
+
 def card_of(scenario: Scenario) -> Card:
     """Measured, where the scenario is a log as it is that says when it was served; else of the engine.
 
@@ -28,12 +36,16 @@ def card_of(scenario: Scenario) -> Card:
     ------
     ValueError : requests without tokens.
     """
-    log = scenario.log
-    if log is not None and log.load == log.burst == 1:
-        served = served_of(scenario.read())
-        if served is not None:
-            return card_of_served(served, source=f"log {scenario.name}")
+    served = _served(scenario)
+    if served is not None:
+        return card_of_served(served, source=f"log {scenario.name}")
     return from_scenario(scenario)
+
+
+def _served(scenario: Scenario) -> Served | None:
+    """What a log says of its service, where it is shown as it is."""
+    log = scenario.log
+    return served_of(scenario.read()) if log is not None and log.load == log.burst == 1 else None
 
 
 def verdict_line(verdict: Verdict) -> str:
@@ -44,10 +56,7 @@ def verdict_line(verdict: Verdict) -> str:
 
 def log_line(scenario: Scenario) -> str:
     """The verdict by the log's own times; "" where it does not tell them, or is not shown as it is."""
-    log = scenario.log
-    if log is None or not log.load == log.burst == 1:
-        return ""
-    served = served_of(scenario.read())
+    served = _served(scenario)
     if served is None or not served.in_service:
         return ""
     try:

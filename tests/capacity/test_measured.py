@@ -22,7 +22,7 @@ from fairq.sim import SlotEngine, simulate
 from fairq.tune.engine import as_served
 from fairq.workload import Fixed, Poisson, Tenant, Workload
 
-from .box import EACH, TOTAL, bench_result, ends_only
+from .box import EACH, TOTAL, bench_result, ends_only, spend_log
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "traces" / "vllm_rtx4090_llama31_8b_requests.jsonl"
 
@@ -168,6 +168,8 @@ def test_the_lab_has_the_commands_card_of_such_a_log(tmp_path):
     card = card_of_served(read_served(path), source="log gateway")
     shown = report.card_of(as_served(Scenario.from_log(path)))
     assert list(few_lines(shown)) == list(few_lines(card))
+    assert not report.draws_card(as_served(Scenario.from_log(path))), "a picture would say how many run"
+    assert report.draws_card(as_served(Scenario.from_log(spend_log(tmp_path / "spend.csv"))))
 
 
 def test_the_busiest_minute_by_hand():
