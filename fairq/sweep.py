@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -90,6 +92,13 @@ def one(run: Run, key: str, task: Any) -> tuple[str, Row]:
     return key, json.loads(json.dumps(run(task)))
 
 
+def _one_apart(starter: int, run: Run, key: str, task: Any) -> tuple[str, Row]:
+    """The same in a process of its own here: Ctrl-C is for the one that started it, which ends this one."""
+    if os.getpid() != starter and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return one(run, key, task)
+
+
 # -- who computes -------------------------------------------------------------------------------------
 
 
@@ -102,8 +111,9 @@ def _computed(
         return
     from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-    calls = (delayed(one)(run, key, task) for key, task in tasks.items())
-    with _workers(backend):
+    each = partial(_one_apart, os.getpid()) if backend is None else one
+    calls = (delayed(each)(run, key, task) for key, task in tasks.items())
+    with _workers(backend), _calm():
         parallel = Parallel(
             n_jobs=-1 if jobs is None else jobs,
             return_as="generator_unordered",
@@ -114,24 +124,27 @@ def _computed(
         try:
             yield computed
         finally:
-            with _calm():
+            with warnings.catch_warnings():
+                # joblib warns of what it drops, as it is meant to.
+                warnings.simplefilter("ignore", UserWarning)
                 computed.close()
 
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """While joblib drops what is no longer needed it warns, and its own thread may trip: nothing to read."""
+    """When joblib is stopped (it may be so anywhere) its own thread may trip over a task that is no longer
+    there: nothing to read.
+    """
     plain = threading.excepthook
 
     def hook(failure: Any) -> None:
-        if getattr(failure.thread, "name", "") != "ExecutorManagerThread":
+        tripped = getattr(failure.thread, "name", "") == "ExecutorManagerThread"
+        if not (tripped and issubclass(failure.exc_type, KeyError)):
             plain(failure)
 
     threading.excepthook = hook
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            yield
+        yield
     finally:
         threading.excepthook = plain
 

@@ -45,6 +45,10 @@ def always_dies(task: int) -> int:
     return task
 
 
+def ignores_ctrl_c(task: int) -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def is_wrong(task: int) -> int:
     raise ValueError(f"task {task} is wrong")
 
@@ -155,6 +159,14 @@ def test_stopping_keeps_what_is_done_and_resuming_computes_the_rest(tmp_path: Pa
     rows = sweep(leaves_a_mark, tasks, jobs=jobs, journal=journal, resume=True)
     assert rows == {str(n): n * n for n in range(16)}
     assert {n: computed(tmp_path, int(n)) for n in kept} == before, "what was kept is not computed again"
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_for_the_one_who_started_it() -> None:
+    here = signal.getsignal(signal.SIGINT)
+    assert sweep(ignores_ctrl_c, {"a": 1, "b": 2}, jobs=2) == {"a": True, "b": True}
+    assert sweep(ignores_ctrl_c, {"a": 1}, jobs=1) == {"a": False}
+    assert signal.getsignal(signal.SIGINT) is here
 
 
 def test_a_line_that_was_being_written_is_dropped(tmp_path: Path) -> None:
