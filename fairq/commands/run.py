@@ -192,7 +192,9 @@ def _changed(
     for name in only:
         if name not in policies:
             raise InputError(f"--policy must be one of {', '.join(policies)}, got {name!r}")
-    wanted = {name: policies[name] for name in (only or policies)}
+    # A file that was named is meant, whatever else is chosen.
+    chosen = dict.fromkeys([*only, *(path.stem for path in files)]) if only else policies
+    wanted = {name: policies[name] for name in chosen}
     where = "seed" if scenario.log is None else "log.seed"
     return scenario.with_({"policies": wanted, **({} if seed is None else {where: seed})})
 

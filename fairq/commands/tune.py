@@ -199,11 +199,14 @@ def _show(made: Tuning) -> None:
         table.add_row(Text(row["setting"]), value(row), row["verdict"], price(row), style=style)
     console.print(table)
     console.print(
-        Text("Shown: the settings that no other beats in both, and today's. Price: the others' worst mean"),
+        Text(
+            "Shown: the settings that no other beats in both, the one of the first line (bold) and today's."
+        ),
         style="dim",
     )
     console.print(
-        Text("latency, times today's. The report has all, the policy file, and how to type it."), style="dim"
+        Text("Price: the others' worst mean latency, times today's. The report has all, and how to type it."),
+        style="dim",
     )
 
 

@@ -20,6 +20,7 @@ from fairq.tune.words import price, records, value
 if TYPE_CHECKING:
     from fairq.tune.decide import Tuning
 
+ALL_OF_IT = "This expresses all of the setting."
 EXAMPLE = "examples/asyncio_gateway.py"
 
 _PAGE = (
@@ -102,6 +103,9 @@ def _policy(made: Tuning, heading: str) -> Iterator[str]:
 def _typed(made: Tuning) -> Iterator[str]:
     for each in hows(made):
         yield f"<h3>{_text(each.tool)}</h3><pre>{_text(each.text)}</pre>"
+        if not each.cannot:
+            yield f"<p class=soft>{ALL_OF_IT}</p>"
+            continue
         yield "<p class=soft>What this cannot express:</p><ul class=soft>"
         yield "".join(f"<li>{_text(one)}</li>" for one in each.cannot) + "</ul>"
 
@@ -159,7 +163,8 @@ def how_to_text(several: Iterable[HowTo]) -> str:
     parts = []
     for each in several:
         lost = "\n".join(f"- {one}" for one in each.cannot)
-        parts.append(f"## {each.tool}\n\n```\n{each.text.rstrip()}\n```\n\nCannot express:\n\n{lost}\n")
+        words = f"Cannot express:\n\n{lost}" if lost else ALL_OF_IT
+        parts.append(f"## {each.tool}\n\n```\n{each.text.rstrip()}\n```\n\n{words}\n")
     return "\n".join(parts)
 
 

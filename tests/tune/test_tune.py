@@ -23,6 +23,7 @@ from fairq.tune import Tuning, decide, parse_targets, settings, tune
 from fairq.tune.alone import alone
 from fairq.tune.cells import Cell, parties, run_cell
 from fairq.tune.howto import how_to
+from fairq.tune.report import how_to_text
 from fairq.tune.target import Target
 from fairq.tune.words import records
 
@@ -457,6 +458,12 @@ def test_fifo_is_what_they_all_do() -> None:
     assert "shares" not in "".join(cannot for _, cannot in made.values())
 
 
+def test_a_program_that_says_it_all_is_said_to() -> None:
+    text = how_to_text(how_to(FIFO, 8))
+    assert "Cannot express:\n\n\n" not in text
+    assert "This expresses all of the setting." in text
+
+
 def test_the_context_to_type_is_the_kv_cache_there_is() -> None:
     made = {each.tool: each for each in how_to(FIFO, 37, None, 41408)}["llama.cpp"]
     assert "-np 37 -c 41408 " in made.text
@@ -717,3 +724,12 @@ def test_a_log_without_ends_shows_no_engine(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,a,1,1\n1,a,1,1\n")
     assert engine_of(Scenario.from_log(log).read()) is None
+
+
+def test_a_policy_file_is_run_beside_the_chosen_policy(scenario_file: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("policy: vtc\n")
+    words = ["run", str(scenario_file), "--policy", "FIFO", "--policy-file", str(own), "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert list(json.loads(done.stdout)["policies"]) == ["FIFO", "own"]
