@@ -66,9 +66,17 @@ def test_a_pool_in_which_ranks_change_often_stays_small():
     """Ten members that move to and fro 10 000 times: what they left behind is thrown away."""
     draw, pool = random.Random(1), Pool()
     items = [Item((), Lock()) for _ in range(10)]
+    ranks = {}
     for step in range(10_000):
-        pool.place(draw.choice(items), (draw.randrange(1000), step))
+        item = draw.choice(items)
+        ranks[item] = (draw.randrange(1000), step)
+        pool.place(item, ranks[item])
     assert len(pool.ready) < 200
+    while ranks:
+        first = pool.best(None)
+        assert first is min(ranks, key=ranks.get)
+        pool.remove(first)
+        del ranks[first]
 
 
 def test_a_line_forgets_those_that_gave_up_behind_its_head():
