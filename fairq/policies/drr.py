@@ -15,13 +15,12 @@ tiny quantum does not spin, and the order is that of the ring.
 Under caps the same schedule says what to do with a visit that was missed because every key of the
 tenant was held back. It is owed: owed visits queue first in, first out before the ring, one per tenant
 at a time, and at most ``BANKED`` are kept for each; an open visit that a cap interrupts goes on where it
-stopped. Without that, caps round a textbook ring lose the weights.
+stopped, as long as it can pay for the head. Without that, caps round a textbook ring lose the weights.
 """
 
 from __future__ import annotations
 
 import copy
-from bisect import bisect_right
 from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
@@ -399,6 +398,25 @@ class DRR(Fair[_Tenant]):
         state.deficit -= difference
         if not state.waiting and state.deficit > 0:
             state.deficit = 0  # an empty line keeps its debt and no credit
+        self._lapse(state)
+
+    def _drop(self, request: Request) -> None:
+        super()._drop(request)
+        state = self._tenants[request.tenant]
+        self._lapse(state)
+        if state.waiting:
+            self._pool.place(state, self._floor(state))
+
+    def _lapse(self, state: _Tenant) -> None:
+        """A visit that a cap interrupted, and that can no longer pay for the head, is over: what it missed is
+        owed from here.
+        """
+        head = state.head() if state.open and state is not self._turn else None
+        if head is not None and state.deficit < head.cost:
+            self._end_visit(state)
+            if state.owed:
+                self._queued += 1
+                state.back = (*self._frontier[:2], self._queued)
 
     def _blank(self, state: _Tenant) -> bool:
         return bool(state.deficit == 0)
@@ -452,15 +470,15 @@ class DRR(Fair[_Tenant]):
             ring.append(state)
             state = state.before
         ring.reverse()
-        old = [state.place for state in ring]
+        used = {place for s in ring for place in (s.place, s.turn[1], s.back[1])} | {self._frontier[1]}
+        anew = {place: number * GAP for number, place in enumerate(sorted(used))}
 
-        def anew(rank: Rank) -> Rank:
-            # A place that nobody holds any more becomes that of the one before it.
-            return rank[0], (bisect_right(old, rank[1]) - 1) * GAP, rank[2]
+        def moved(rank: Rank) -> Rank:
+            return rank[0], anew[rank[1]], rank[2]
 
-        for number, state in enumerate(ring):
-            state.place, state.turn, state.back = number * GAP, anew(state.turn), anew(state.back)
-        self._frontier = anew(self._frontier)
+        for state in ring:
+            state.place, state.turn, state.back = anew[state.place], moved(state.turn), moved(state.back)
+        self._frontier = moved(self._frontier)
         for state in ring:
             if state.entry is not None:
                 self._pool.place(state, self._floor(state))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fairq import Request
+from fairq import DRR, KeyCaps, Request
 from fairq.policies import drr
 from fairq.prove import agree
 
@@ -38,3 +38,37 @@ def test_many_joins_in_the_middle_agree_with_the_plain_ring(gap, step, monkeypat
         while (served := policy.get()) is not None:
             assert served is twin.get(now=150), f"seed {seed}, at the end"
     assert crowded > 20
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_new_places_change_no_order_under_caps(seed):
+    """One of two queues gets new places at random moments: owed and interrupted visits keep theirs, too."""
+    draw = random.Random(seed)
+    names = [f"t{n}" for n in range(draw.choice([3, 6, 12]))]
+    weights = {name: draw.choice([1, 2, 3]) for name in names}
+    caps = {name: draw.choice([1, 2]) for name in names if draw.random() < 0.5}
+    groups = {"g": (draw.sample(names, len(names) // 2), draw.choice([1, 2, 3]))}
+    inner = [DRR(draw_quantum, weights) for draw_quantum in [draw.choice([1, 3, 10])] * 2]
+    queues = [KeyCaps(each, caps, groups=groups) for each in inner]
+    waiting, running = [], []
+    for step in range(200):
+        chance, name = draw.random(), draw.choice(names)
+        if random.Random(1000 * seed + step).random() < 0.15:
+            inner[0]._spread()
+        if chance < 0.45:
+            waiting.append(Request(name, draw.choice([1, 2, 5, 10]), id=step))
+            for queue in queues:
+                queue.put(waiting[-1])
+        elif chance < 0.75:
+            first, second = (queue.get() for queue in queues)
+            assert first is second, step
+            if first is not None:
+                waiting.remove(first)
+                running.append(first)
+        elif chance < 0.93 and running:
+            done, cost = running.pop(draw.randrange(len(running))), draw.choice([None, None, 1, 20])
+            for queue in queues:
+                queue.done(done, cost)
+        elif chance < 0.97 and waiting:
+            gone = waiting.pop(draw.randrange(len(waiting)))
+            assert [queue.cancel(gone) for queue in queues] == [True, True]

@@ -355,3 +355,23 @@ def test_to_look_changes_nothing(seed):
         looked.peek(lambda key: key != "t1")
         looked.waiting("t2")
     assert looked.snapshot() == left.snapshot()
+
+
+@pytest.mark.parametrize("look", [None, lambda key: key != "a", lambda key: key != "b", lambda key: False])
+@pytest.mark.parametrize("first", ["ab", "ba"])
+def test_visits_that_lose_their_credit_while_held_queue_in_that_order(first, look):
+    """Caps of 1 hold a and b back with 5 of credit left, c is served two rounds on, and then their running
+    requests turn out dearer: both can no longer pay, are owed what they missed, and come before c in
+    the order in which they lost it. To look in between changes nothing.
+    """
+    queue = KeyCaps(DRR(10), {"a": 1, "b": 1})
+    costs = {"a1": 5, "a2": 5, "b1": 5, "b2": 5, "c1": 10, "c2": 10, "c3": 10, "c4": 10}
+    made = {name: Request(name[0], cost, id=name) for name, cost in costs.items()}
+    for request in made.values():
+        queue.put(request)
+    assert [queue.get().id for _ in range(4)] == ["a1", "b1", "c1", "c2"]
+    for tenant in first:
+        queue.done(made[f"{tenant}1"], 8)
+    if look is not None:
+        queue.peek(look)
+    assert served(queue) == " ".join([*(f"{tenant}2" for tenant in first), "c3", "c4"])
