@@ -44,7 +44,7 @@ def test_a_reader_runs_it_moves_a_slider_and_takes_the_chart_home(browser_page, 
         timeout=60_000,
     )
 
-    for label in ("p50 and p99", "Distribution", "Queue", "Slots"):
+    for label in ("Distribution", "Queue", "p50 and p99", "Slots"):
         old = picture.get_attribute("src")
         lab.get_by_role("button", name=label, exact=True).click()
         page.wait_for_function(
