@@ -39,8 +39,8 @@ TENANTS = (10, 100, 1_000, 10_000)
 CAPPED_KEYS = 10_000
 LIMITS = {
     **{f"drain, {n:,} tenants: fairq / minimal": 4.0 for n in TENANTS},
+    "drain, fairq: 10,000 / 10 tenants": 1.5,
     "steady, fairq: 10,000 / 10 tenants": 1.5,
-    "drain, growth from 10 to 10,000 tenants: fairq / minimal": 1.5,
     "10 tenants: quantum 1 / quantum 1,000,000": 4.0,
     "1,000 tenants: quantum 1 / quantum 1,000,000": 4.0,
 }
