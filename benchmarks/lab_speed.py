@@ -27,12 +27,12 @@ AIM_MS = 300
 
 # What a slider changes, and the chart that is seen meanwhile.
 CASES = {
-    "weight (one policy runs again), p50 and p99": ("chat", "p50 and p99"),
+    "weight (one policy runs again), p50 and p99": ("Weight: chat", "p50 and p99"),
     "slots (all policies run again), p50 and p99": ("Slots", "p50 and p99"),
-    "weight (one policy runs again), before → after": ("code", "Before → after"),
-    "weight (one policy runs again), distribution": ("notebook", "Distribution"),
-    "weight (one policy runs again), queue": ("agent", "Queue"),
-    "weight (one policy runs again), slots": ("nightly", "Slots"),
+    "weight (one policy runs again), before → after": ("Weight: code", "Before → after"),
+    "weight (one policy runs again), distribution": ("Weight: notebook", "Distribution"),
+    "weight (one policy runs again), queue": ("Weight: agent", "Queue"),
+    "weight (one policy runs again), slots": ("Weight: nightly", "Slots"),
 }
 
 # Resolves with the milliseconds from the key press to the decoded picture, and the kernel's own parts of it.
