@@ -192,10 +192,7 @@ def from_served(
     limits, notes, most = Limits(), [*notes], high(time.running, time.dt)
     queue = queue_of(time)
     if queue.share >= QUEUED:
-        words = (
-            f"while people waited ({queue.share:.0%} of the time), {queue.running:.1f} ran"
-            f" (± {queue.spread:.0%}) and held {queue.held:,.0f} tokens (± {queue.held_spread:.0%})"
-        )
+        words = f"while people waited ({queue.share:.0%} of the time), {queue.words}"
         if queue.kv_binds:
             limits = Limits(kv=max(round(queue.running), 1))
             notes.append(f"KV binds: {words}: the tokens stay the same, the number of streams does not")
@@ -238,6 +235,14 @@ class Queue(NamedTuple):
     def kv_binds(self) -> bool:
         """Whether the tokens held stayed the same while the number in service varied."""
         return self.share >= QUEUED and self.held_spread < self.spread
+
+    @property
+    def words(self) -> str:
+        """How many ran, and what they held."""
+        return (
+            f"{self.running:.1f} ran (± {self.spread:.0%}) and held {self.held:,.0f} tokens"
+            f" (± {self.held_spread:.0%})"
+        )
 
 
 def queue_of(time: Timeline) -> Queue:

@@ -61,10 +61,7 @@ def queue_words(table: pd.DataFrame, kv_tokens: float | None = None) -> str:
         return f"KV cache as given: {kv_tokens:,.0f} tokens"
     if queue.share < QUEUED:
         return "hardly anybody waited: the log does not show what the KV cache holds"
-    words = (
-        f"while people waited, {queue.running:.1f} ran (± {queue.spread:.0%}) and held {queue.held:,.0f}"
-        f" tokens (± {queue.held_spread:.0%})"
-    )
+    words = f"while people waited, {queue.words}"
     if queue.kv_binds:
         return f"{words}: the tokens stay the same, so they are taken for a full KV cache"
     return f"{words}: the log does not show what the KV cache holds"

@@ -167,11 +167,7 @@ class DRR(Fair[_Tenant]):
             state.queue.append(entry)
             state.waiting += 1
             if state.waiting == 1:
-                rank = self._enlist(state, request.cost)
-                if state.cover:
-                    self._pool.place(state, rank)
-                else:
-                    self._pool.put(state, rank)
+                self._pool.place(state, self._enlist(state, request.cost))
         else:
             waiting[request] = self._enter(request, arrival, order)
 
@@ -338,7 +334,7 @@ class DRR(Fair[_Tenant]):
             self._begin_visit(state, cost)
         state.deficit -= cost
         owes = state.owed or state.ahead <= self._passed(state)
-        if owes and (state.turn[2] == RING or state.begun >= self._most.get(_cover(state), 0)):
+        if owes and (state.turn[2] == RING or state.begun >= self._most.get(state.cover, 0)):
             # Should the visit end here, the next owed one queues behind all that queue now; but it keeps its
             # place when others under the same caps have begun more, its own cap having slowed it down.
             self._queued += 1
@@ -353,9 +349,9 @@ class DRR(Fair[_Tenant]):
         if turn[2] == RING and turn > self._frontier:
             self._frontier, self._cut = turn, state
             state.owed, state.ahead = 0, turn[0] + 1
-            state.begun = self._most.get(_cover(state), 0)
+            state.begun = self._most.get(state.cover, 0)
             return
-        cover = _cover(state)
+        cover = state.cover
         most = self._most.get(cover, 0)
         state.begun = max(state.begun, most - BANKED) + visits
         self._most[cover] = max(most, state.begun)
@@ -398,14 +394,6 @@ class DRR(Fair[_Tenant]):
         state.deficit -= difference
         if not state.waiting and state.deficit > 0:
             state.deficit = 0  # an empty line keeps its debt and no credit
-        self._lapse(state)
-
-    def _drop(self, request: Request) -> None:
-        super()._drop(request)
-        state = self._tenants[request.tenant]
-        self._lapse(state)
-        if state.waiting:
-            self._pool.place(state, self._floor(state))
 
     def _lapse(self, state: _Tenant) -> None:
         """A visit that a cap interrupted, and that can no longer pay for the head, is over: what it missed is
@@ -548,8 +536,3 @@ class DRR(Fair[_Tenant]):
             f"{name}'s turn in round {when[0]}: deficit {show(deficit)} + {turns} of "
             f"{show(state.gain)} = {show(total)} covers the cost {show(cost)}.{note}"
         )
-
-
-def _cover(state: _Tenant) -> Cover:
-    """The group caps over a tenant of one key."""
-    return state.cover if state.exact else ()

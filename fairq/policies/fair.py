@@ -113,6 +113,7 @@ class Fair(Queue, Generic[T]):
         state = self._tenants[request.tenant]
         self._catch_up(state)
         state.lose(request)
+        self._lapse(state)
         self._settle(state)
 
     def _settle(self, state: T) -> None:
@@ -130,6 +131,7 @@ class Fair(Queue, Generic[T]):
         if state.waiting:
             self._catch_up(state)
         self._adjust(state, difference)
+        self._lapse(state)
         if state.waiting:
             self._pool.place(state, self._floor(state))
 
@@ -165,6 +167,9 @@ class Fair(Queue, Generic[T]):
 
     def _emptied(self, state: T) -> None:
         """Its last waiting request was handed out or gave up."""
+
+    def _lapse(self, state: T) -> None:
+        """Its head or its account has changed, and not by a turn of its own."""
 
     def _weigh(self, state: T) -> None:
         """Its weight has changed."""

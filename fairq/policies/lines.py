@@ -119,7 +119,7 @@ class Pool:
 
     def __init__(self) -> None:
         self.ready: list[Any] = []
-        self.settled = False  # the ready heap's top is alive and the smallest of all
+        self.settled = False  # the ready heap's top is alive and the smallest of all, and nothing is held
         self._runs: tuple[deque[Any], ...] = ()
         self._lots: dict[Hold, list[Any]] = {}
         self._bundles: dict[Cover, Bundle] = {}
@@ -263,14 +263,10 @@ class Pool:
 
     def top(self) -> Any:
         """The first member when that takes no search: nothing is held, and its rank is exact."""
-        if self._lots:
-            return None
         if not self.settled:
             self.settle()
-        if not self.ready:
-            return None
-        first = self.ready[0][1]
-        return first if first.exact else None
+        first = self.ready[0][1] if self.settled else None
+        return first if first is not None and first.exact else None
 
     def best(self, gate: Gate | None) -> Any:
         """The member of the smallest rank that may run, or ``None``. No visible change."""
@@ -354,7 +350,6 @@ class Pool:
             return
         for hold in holds - member.lots:
             heappush(self._lots.setdefault(hold, []), entry)
-            self.settled = False
         member.lots = member.lots | holds
 
 
