@@ -1,7 +1,11 @@
-"""A queue in front of some slots, in twenty plain lines; and the spread of what two tenants got."""
+"""A queue in front of some slots, in twenty plain lines; queues that have to answer alike; and the spread of
+what two tenants got.
+"""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -33,6 +37,41 @@ def serve(
             heappush(ends, (now + request.service, len(served), request))
             served.append((now, now + request.service, request))
     return served
+
+
+class Alike:
+    """Queues that get the same calls and must give the same answers; who waits in them and who runs."""
+
+    def __init__(self, *queues: Policy) -> None:
+        self.queues = queues
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+
+    def each(self, call: Callable[[Policy], Any]) -> Any:
+        """What they all answer."""
+        first, *others = (call(queue) for queue in self.queues)
+        assert all(other is first for other in others), (first, *others)
+        return first
+
+    def put(self, request: Request) -> None:
+        self.waiting.append(request)
+        self.each(lambda queue: queue.put(request))
+
+    def get(self, eligible: Any = None) -> None:
+        request = self.each(lambda queue: queue.get(eligible))
+        if request is not None:
+            self.waiting.remove(request)
+            self.running.append(request)
+
+    def done(self, draw: random.Random, costs: Sequence[Any] = (None,)) -> None:
+        """One of those that run, at one of these costs."""
+        request, cost = self.running.pop(draw.randrange(len(self.running))), draw.choice(costs)
+        self.each(lambda queue: queue.done(request, cost))
+
+    def cancel(self, draw: random.Random) -> None:
+        """One of those that wait."""
+        request = self.waiting.pop(draw.randrange(len(self.waiting)))
+        assert self.each(lambda queue: queue.cancel(request)) is True
 
 
 def spread(gains: list[tuple[str, Any]], i: str, j: str) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from fairq import DRR, KeyCaps, Request
 from fairq.policies import drr
 from fairq.prove import agree
+from policies.drive import Alike
 
 
 @pytest.mark.parametrize(("gap", "step"), [(2, 1), (4, 1), (8, 4)])
@@ -48,27 +49,18 @@ def test_new_places_change_no_order_under_caps(seed):
     weights = {name: draw.choice([1, 2, 3]) for name in names}
     caps = {name: draw.choice([1, 2]) for name in names if draw.random() < 0.5}
     groups = {"g": (draw.sample(names, len(names) // 2), draw.choice([1, 2, 3]))}
-    inner = [DRR(draw_quantum, weights) for draw_quantum in [draw.choice([1, 3, 10])] * 2]
-    queues = [KeyCaps(each, caps, groups=groups) for each in inner]
-    waiting, running = [], []
+    quantum = draw.choice([1, 3, 10])
+    inner = [DRR(quantum, weights) for _ in range(2)]
+    alike = Alike(*(KeyCaps(each, caps, groups=groups) for each in inner))
     for step in range(200):
         chance, name = draw.random(), draw.choice(names)
         if random.Random(1000 * seed + step).random() < 0.15:
             inner[0]._spread()
         if chance < 0.45:
-            waiting.append(Request(name, draw.choice([1, 2, 5, 10]), id=step))
-            for queue in queues:
-                queue.put(waiting[-1])
+            alike.put(Request(name, draw.choice([1, 2, 5, 10]), id=step))
         elif chance < 0.75:
-            first, second = (queue.get() for queue in queues)
-            assert first is second, step
-            if first is not None:
-                waiting.remove(first)
-                running.append(first)
-        elif chance < 0.93 and running:
-            done, cost = running.pop(draw.randrange(len(running))), draw.choice([None, None, 1, 20])
-            for queue in queues:
-                queue.done(done, cost)
-        elif chance < 0.97 and waiting:
-            gone = waiting.pop(draw.randrange(len(waiting)))
-            assert [queue.cancel(gone) for queue in queues] == [True, True]
+            alike.get()
+        elif chance < 0.93 and alike.running:
+            alike.done(draw, [None, None, 1, 20])
+        elif chance < 0.97 and alike.waiting:
+            alike.cancel(draw)

@@ -10,6 +10,7 @@ import pytest
 from fairq import DRR, KeyCaps, Request
 from fairq.policies.base import Queue
 from fairq.prove import fair, laws
+from policies.drive import Alike
 
 
 def put(queue, text, cost=1):
@@ -264,36 +265,23 @@ def test_the_short_way_serves_as_the_general_one(seed):
         "quantum": draw.choice([1, 3, 7, Fraction(1, 3), 1000]),
         "weights": {f"t{n}": draw.choice([1, 2, Fraction(1, 3), 4]) for n in range(6)},
     }
-    queues = DRR(**setting), General(**setting)
+    alike = Alike(DRR(**setting), General(**setting))
     keys, tenants = draw.choice([1, 1, 3]), draw.randint(1, 6)
-    waiting, running = [], []
     for step in range(300):
         tenant, chance = f"t{draw.randrange(tenants)}", draw.random()
         if chance < 0.5:
             key = f"{tenant}-{draw.randrange(keys)}"
-            waiting.append(Request(tenant, draw.choice([1, 2, 5, 10]), key=key, id=step))
-            for queue in queues:
-                queue.put(waiting[-1])
+            alike.put(Request(tenant, draw.choice([1, 2, 5, 10]), key=key, id=step))
         elif chance < 0.9:
             only = draw.random() < 0.1
-            eligible = (lambda key, tenant=tenant: key.startswith(tenant)) if only else None
-            first, second = (queue.get(eligible) for queue in queues)
-            assert first is second
-            if first is not None:
-                waiting.remove(first)
-                running.append(first)
-        elif chance < 0.97 and running:
-            done = running.pop(draw.randrange(len(running)))
-            cost = draw.choice([1, 3, 20, None])
-            for queue in queues:
-                queue.done(done, cost)
-        elif chance < 0.99 and waiting:
-            gone = waiting.pop(draw.randrange(len(waiting)))
-            assert [queue.cancel(gone) for queue in queues] == [True, True]
+            alike.get((lambda key, tenant=tenant: key.startswith(tenant)) if only else None)
+        elif chance < 0.97 and alike.running:
+            alike.done(draw, [1, 3, 20, None])
+        elif chance < 0.99 and alike.waiting:
+            alike.cancel(draw)
         else:
             weight = draw.choice([1, 2, 3])
-            for queue in queues:
-                queue.set_weight(tenant, weight)
+            alike.each(lambda queue, tenant=tenant, weight=weight: queue.set_weight(tenant, weight))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -304,31 +292,20 @@ def test_under_caps_the_short_way_serves_as_the_general_one(seed):
     setting = {"quantum": draw.choice([3, 10]), "weights": {t: draw.choice([1, 2]) for t in tenants}}
     caps = {t: draw.choice([1, 2]) for t in tenants if draw.random() < 0.5}
     groups = {"g": (draw.sample(tenants, len(tenants) - 1), draw.choice([1, 2, 3]))}
-    queues = [KeyCaps(policy(**setting), caps, groups=groups) for policy in (DRR, General)]
-    waiting, running = [], []
+    alike = Alike(*(KeyCaps(policy(**setting), caps, groups=groups) for policy in (DRR, General)))
     for step in range(200):
         tenant, chance = draw.choice(tenants), draw.random()
         if chance < 0.4:
-            waiting.append(Request(tenant, draw.choice([1, 2, 5, 10]), id=step))
-            for queue in queues:
-                queue.put(waiting[-1])
+            alike.put(Request(tenant, draw.choice([1, 2, 5, 10]), id=step))
         elif chance < 0.7:
-            first, second = (queue.get() for queue in queues)
-            assert first is second
-            if first is not None:
-                waiting.remove(first)
-                running.append(first)
-        elif chance < 0.95 and running:
-            done = running.pop(draw.randrange(len(running)))
-            for queue in queues:
-                queue.done(done)
-        elif chance < 0.97 and waiting:
-            gone = waiting.pop(draw.randrange(len(waiting)))
-            assert [queue.cancel(gone) for queue in queues] == [True, True]
+            alike.get()
+        elif chance < 0.95 and alike.running:
+            alike.done(draw)
+        elif chance < 0.97 and alike.waiting:
+            alike.cancel(draw)
         else:
             cap = draw.choice([0, 1, 2, None])
-            for queue in queues:
-                queue.set_cap(tenant, cap)
+            alike.each(lambda queue, tenant=tenant, cap=cap: queue.set_cap(tenant, cap))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -336,21 +313,15 @@ def test_to_look_changes_nothing(seed):
     """Of two queues one is asked about after every call: their accounts stay the same to the last field."""
     draw = random.Random(seed)
     looked, left = DRR(3, {"t0": 2}), DRR(3, {"t0": 2})
-    running = []
+    alike = Alike(looked, left)
     for step in range(200):
         chance = draw.random()
         if chance < 0.45:
-            request = Request(f"t{draw.randrange(3)}", draw.choice([1, 2, 5]), id=step)
-            looked.put(request)
-            left.put(request)
+            alike.put(Request(f"t{draw.randrange(3)}", draw.choice([1, 2, 5]), id=step))
         elif chance < 0.95:
-            first, second = looked.get(), left.get()
-            assert first is second
-            running += [] if first is None else [first]
-        elif running:
-            done, cost = running.pop(), draw.choice([1, 9])
-            looked.done(done, cost)
-            left.done(done, cost)
+            alike.get()
+        elif alike.running:
+            alike.done(draw, [1, 9])
         looked.snapshot()
         looked.peek(lambda key: key != "t1")
         looked.waiting("t2")
