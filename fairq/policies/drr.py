@@ -196,8 +196,11 @@ class DRR(Fair[_Tenant]):
         pool = self._pool
         if not pool.settled:
             pool.settle()
-        state: _Tenant | None = pool.ready[0][1] if pool.settled else None
-        if state is None or not state.exact or state.ghosts:
+            if not pool.settled:
+                return super().get(eligible, now)
+        state: _Tenant
+        rank, state = pool.ready[0]
+        if not state.exact or state.ghosts:
             return super().get(eligible, now)
         queue = state.queue
         request = queue[0][2]
@@ -207,7 +210,6 @@ class DRR(Fair[_Tenant]):
             if state is not last or state.turn is not frontier:
                 return super().get(eligible, now)
         else:
-            rank = state.entry[0]
             if state.owed or rank[2] != RING or rank < frontier:
                 return super().get(eligible, now)
             if state.open and (state is not last or state.ahead <= frontier[0]):
@@ -232,7 +234,7 @@ class DRR(Fair[_Tenant]):
         state.waiting -= 1
         state.deficit = deficit = deficit - cost
         if not queue:
-            pool.take(state)
+            pool.take_first(state)
             self._emptied(state)
             return request  # type: ignore[no-any-return]
         cost = queue[0][2].cost

@@ -204,6 +204,12 @@ class Pool:
         heapreplace(self.ready, entry)
         self.settled = False
 
+    def take_first(self, first: Member) -> None:
+        """Remove the first member of a settled pool: ``take`` with less to ask."""
+        first.entry = None
+        self._size -= 1
+        self._follow()
+
     def take(self, member: Member) -> None:
         """Remove a member that stands in no bundle."""
         ready, entry = self.ready, member.entry
