@@ -13,9 +13,11 @@ one fails. A test that takes far longer than it should has failed (``timeout``).
 from __future__ import annotations
 
 import argparse
+import bisect
 import contextlib
 import fnmatch
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -137,9 +139,18 @@ def note_tests(found: dict[str, Function], items: list[Any]) -> list[float]:
     return took
 
 
-def attempt(function: Function, mutant: str, items: list[Any], took: list[float]) -> tuple[str, int | None]:
+def within(order: list[int], took: list[float], seconds: float) -> list[int]:
+    """As many of the tests as take so long together, the first at least."""
+    together = list(itertools.accumulate(took[number] for number in order))
+    return order[: max(1, bisect.bisect_right(together, seconds))]
+
+
+def attempt(
+    function: Function, mutant: str, items: list[Any], took: list[float], seconds: float
+) -> tuple[str, int | None]:
     """killed, timeout, survived or no tests; and the number of the test that told."""
     order = sorted(function.tests, key=lambda n: (-function.kills[n], took[n]))
+    order = within(order, took, seconds)
     if not order:
         return "no tests", None
     read, write = os.pipe()
@@ -176,8 +187,9 @@ def attempt(function: Function, mutant: str, items: list[Any], took: list[float]
 class Trial:
     """A plugin of pytest that runs the collected tests again and again."""
 
-    def __init__(self, patterns: list[str]) -> None:
+    def __init__(self, patterns: list[str], seconds: float) -> None:
         self.patterns = patterns
+        self.seconds = seconds
         self.verdicts: dict[str, str] = {}
 
     def chosen(self, found: dict[str, Function]) -> Iterator[tuple[Function, str]]:
@@ -190,7 +202,7 @@ class Trial:
         found = functions()
         took = note_tests(found, session.items)
         for function, mutant in self.chosen(found):
-            verdict, _ = attempt(function, mutant, session.items, took)
+            verdict, _ = attempt(function, mutant, session.items, took, self.seconds)
             self.verdicts[mutant] = verdict
             if verdict in ("survived", "no tests"):
                 print(f"{verdict}: {mutant}", flush=True)
@@ -218,6 +230,9 @@ def main() -> None:
         "patterns", nargs="*", default=["*"], help="which mutants, as in fairq.policies.caps.*"
     )
     parser.add_argument("--json", type=Path, help="write each mutant's verdict into this file")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="of tests for each, the quickest; default: all"
+    )
     options = parser.parse_args()
     import pytest
 
@@ -228,7 +243,7 @@ def main() -> None:
         tests = make_mutants()
         os.chdir("mutants")
         sys.path[0] = os.getcwd()
-        trial = Trial(options.patterns)
+        trial = Trial(options.patterns, options.seconds)
         pytest.main(["--rootdir=.", "-q", "-s", "-n0", "-p", "no:cacheprovider", *tests], plugins=[trial])
         os.chdir(ROOT)
     print(table(trial.verdicts))
