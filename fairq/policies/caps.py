@@ -18,11 +18,10 @@ from fairq.request import Number, Request
 class Cap:
     """A limit and how many run under it: the hold of the keys it covers while it is full."""
 
-    __slots__ = ("limit", "name", "running")
+    __slots__ = ("limit", "running")
 
-    def __init__(self, name: str, limit: int | None) -> None:
-        self.name = name
-        self.limit = _check_limit(name, limit)
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
         self.running = 0
 
     @property
@@ -75,17 +74,17 @@ class KeyCaps(Wrapper):
     ) -> None:
         self.default = _check_limit("default", default)
         self._own = {
-            check_name("a key of per_key", key): self._new_cap(key, limit)
+            check_name("a key of per_key", key): self._new_cap(_check_limit(key, limit))
             for key, limit in (per_key or {}).items()
         }
         self._explicit = set(self._own)
         self._groups: dict[str, Cap] = {}
         self._groups_of: dict[str, tuple[Cap, ...]] = {}
         # One hold for all keys whose limit is 0: each would else be asked about at every call.
-        self._shut = self._new_cap("limit 0", 0)
+        self._shut = self._new_cap(0)
         for name, pair in (groups or {}).items():
             keys, limit = group_of_keys(f"group {name!r}", name, pair)
-            cap = self._groups[name] = self._new_cap(name, limit)
+            cap = self._groups[name] = self._new_cap(_check_limit(name, limit))
             for key in keys:
                 self._groups_of[key] = (*self._groups_of.get(key, ()), cap)
         super().__init__(inner)  # last: what is refused leaves the inner policy as it was
@@ -132,13 +131,13 @@ class KeyCaps(Wrapper):
             key in self._own or key in self._groups_of or any(request.key == key for request in self._waiting)
         )
 
-    def _new_cap(self, name: str, limit: int | None) -> Cap:
-        return Cap(name, limit)
+    def _new_cap(self, limit: int | None) -> Cap:
+        return Cap(limit)
 
     def _cap(self, key: str) -> Cap:
         cap = self._own.get(key)
         if cap is None:
-            cap = self._own[key] = self._new_cap(key, self.default)
+            cap = self._own[key] = self._new_cap(self.default)
         return cap
 
     def _caps_of(self, key: str) -> list[Cap]:
@@ -158,12 +157,12 @@ class KeyCaps(Wrapper):
 
     def _reopen(self) -> None:
         self._shut.limit = None
-        self._shut = self._new_cap("limit 0", 0)
+        self._shut = self._new_cap(0)
 
     def snapshot(self, now: Number | None = None) -> dict[str, Any]:
         """As every policy's, with ``caps``: per key that runs or has a limit of its own, and per group."""
         view = super().snapshot(now)
-        inside = self.inner.snapshot(now)
+        inside = self.inner.snapshot()  # for its name and caps
         view["policy"] = f"{inside['policy']} under caps"
         keys = {key: {"running": cap.running, "limit": cap.limit} for key, cap in self._own.items()}
         groups = {name: {"running": cap.running, "limit": cap.limit} for name, cap in self._groups.items()}

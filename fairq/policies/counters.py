@@ -45,8 +45,8 @@ class Units:
 
     def tokens(self, counter: Number) -> Number:
         """A counter in tokens per weight."""
-        if self.parts == 1 or not isinstance(counter, int):
-            return counter / self.parts if self.parts != 1 else counter
+        if not isinstance(counter, int):
+            return counter / self.parts
         whole, rest = divmod(counter, self.parts)
         return Fraction(counter, self.parts) if rest else whole
 
@@ -72,8 +72,9 @@ class Account(TenantLines):
         return None if head is None else (self.counter, *self._waiting[head][:-1])
 
     def earliest(self) -> Any:
-        """(arrival, order) that no head of this tenant precedes, whichever keys may run."""
-        return self.queue[0][:-1] if self._pool is None else self._pool.least()
+        """Of a tenant with several keys: (arrival, order) that none of their heads precedes."""
+        assert self._pool is not None
+        return self._pool.least()
 
 
 class Counting(Fair[Account]):

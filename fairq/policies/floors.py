@@ -136,7 +136,7 @@ class Floors(Wrapper):
         are ``running`` and how many slots are ``kept`` free for it.
         """
         view = super().snapshot(now)
-        inside = self.inner.snapshot(now)
+        inside = self.inner.snapshot()  # for its name and caps
         view["policy"] = f"{inside['policy']} over floors"
         view["caps"] = inside.get("caps")
         view["floors"] = {

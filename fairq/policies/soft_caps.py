@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairq.policies.base import Eligible, Policy
+from fairq.policies.base import Eligible
 from fairq.policies.caps import Cap, KeyCaps
 from fairq.policies.lines import Hold, gate_of
 from fairq.request import Number, Request
@@ -16,8 +15,8 @@ class _SoftCap(Cap):
 
     __slots__ = ("_caps",)
 
-    def __init__(self, name: str, limit: int | None, caps: SoftCaps) -> None:
-        super().__init__(name, limit)
+    def __init__(self, limit: int | None, caps: SoftCaps) -> None:
+        super().__init__(limit)
         self._caps = caps
 
     @property
@@ -41,15 +40,6 @@ class SoftCaps(KeyCaps):
     lending = False
     """True while the inner policy is asked for somebody to lend to."""
 
-    def __init__(
-        self,
-        inner: Policy,
-        per_key: Mapping[str, int | None] | None = None,
-        default: int | None = None,
-        groups: Mapping[str, tuple[Iterable[str], int | None]] | None = None,
-    ) -> None:
-        super().__init__(inner, per_key, default, groups)
-
     def get(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
         gate = gate_of(eligible)
         request = super().get(gate, now)
@@ -72,8 +62,8 @@ class SoftCaps(KeyCaps):
                 self.lending = False
         return request
 
-    def _new_cap(self, name: str, limit: int | None) -> Cap:
-        return _SoftCap(name, limit, self)
+    def _new_cap(self, limit: int | None) -> Cap:
+        return _SoftCap(limit, self)
 
     def _full(self, key: str) -> Hold | None:
         return None if self.lending else super()._full(key)

@@ -148,6 +148,12 @@ def test_none_is_uncapped_and_0_is_blocked():
         queue.position(next(r for r in queue._waiting if r.id == "b1"))
 
 
+def test_a_key_may_have_more_than_a_default_of_0():
+    queue = KeyCaps(FIFO(), per_key={"a": 2}, default=0)
+    put(queue, "b1 a1 a2 a3 c1")
+    assert names(queue) == "a1 a2"
+
+
 def test_a_limit_lowered_live_waits_for_work_to_end():
     queue = KeyCaps(FIFO(), default=3)
     made = put(queue, "a1 a2 a3 a4")

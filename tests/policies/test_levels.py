@@ -75,6 +75,14 @@ def test_a_level_is_asked_about_eligible_work_only():
         assert "".join(got) == expected
 
 
+def test_one_without_arrival_comes_after_all_put_before_it_also_in_a_level_with_caps():
+    policy = Levels({0: KeyCaps(FIFO(), default=2), 1: FIFO()})
+    policy.put(ask("c", 1, arrival=10))
+    for tenant, arrival in (("a", None), ("b", 5)):  # a counts as having come at 10
+        policy.put(ask(tenant, 0, arrival=arrival))
+    assert order(policy) == "bac"
+
+
 def test_weights_and_caps_reach_the_levels_that_have_them():
     policy = Levels({0: VTC(), 1: KeyCaps(FIFO(), default=1)})
     policy.set_weight("a", 3)

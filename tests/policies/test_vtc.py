@@ -65,6 +65,25 @@ def test_counters_are_exact_for_whole_numbers_and_fractions():
     assert counters(policy) == {"a": Fraction(2, 3), "b": Fraction(7, 2)}
 
 
+def test_a_counter_that_is_whole_is_shown_as_a_whole_number():
+    policy = VTC(weights={"a": 3, "b": 0.5})
+    for request in (ask("a", 6), ask("b", 1)):
+        policy.put(request)
+    order(policy)
+    shown = counters(policy)
+    assert shown == {"a": 2, "b": 2.0}
+    assert type(shown["a"]) is int, "not a fraction, and exact however large"
+
+
+@pytest.mark.parametrize("policy_of", [VTC, SFQ])
+def test_equal_heads_that_may_run_go_in_the_order_of_put(policy_of):
+    """All came at 0. Of a's keys the one that may run was put last; b's was put before it."""
+    policy = policy_of()
+    for tenant, key in (("a", "held"), ("b", "held"), ("b", "open"), ("a", "open")):
+        policy.put(ask(tenant, key=key, arrival=0))
+    assert policy.get(lambda key: key == "open").tenant == "b"
+
+
 @pytest.mark.parametrize("policy_of", [VTC, SFQ])
 def test_weights_of_any_kind_may_change_while_work_waits(policy_of):
     """Whole numbers, fractions, floats: what was charged stays, what comes is charged by the new weight."""
