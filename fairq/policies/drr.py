@@ -183,7 +183,7 @@ class DRR(Fair[_Tenant]):
         if lone is not None:
             if eligible is not None:
                 self._admit_lone()
-                return super().get(eligible, now)
+                return super().get(eligible)
             self._lone = None
             request = lone[2]
             del self._waiting[request]
@@ -192,31 +192,31 @@ class DRR(Fair[_Tenant]):
         # The plain ring at full speed: nobody is held or late and the tenant has one key. Everything
         # else, and every change of the books but the plain one, takes the general way below.
         if eligible is not None:
-            return super().get(eligible, now)
+            return super().get(eligible)
         pool = self._pool
         if not pool.settled:
             pool.settle()
             if not pool.settled:
-                return super().get(eligible, now)
+                return super().get()
         state: _Tenant
         rank, state = pool.ready[0]
         if not state.exact or state.ghosts:
-            return super().get(eligible, now)
+            return super().get()
         queue = state.queue
         request = queue[0][2]
         cost, deficit = request.cost, state.deficit
         last, frontier = self._turn, self._frontier
         if state.open and deficit >= cost:
             if state is not last or state.turn is not frontier:
-                return super().get(eligible, now)
+                return super().get()
         else:
             if state.owed or rank[2] != RING or rank < frontier:
-                return super().get(eligible, now)
+                return super().get()
             if state.open and (state is not last or state.ahead <= frontier[0]):
-                return super().get(eligible, now)
+                return super().get()
             if state is not last and last is not None and last.open:
                 if last.owed or not last.exact or last.ahead <= frontier[0]:
-                    return super().get(eligible, now)
+                    return super().get()
                 last.open = False
             if deficit + state.gain >= cost:
                 deficit += state.gain

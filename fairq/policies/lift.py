@@ -30,7 +30,9 @@ BANKED = 4
 
 
 class Counted(Protocol):
-    """A tenant, or a branch: what it was charged, in tokens per weight, and where it stands."""
+    """A tenant, or a branch: what it was charged, in tokens per weight, and where it stands. Of two with the
+    same counter either may come first, as ``lines.Member`` has it.
+    """
 
     counter: Any
     waiting: int
@@ -48,17 +50,14 @@ class _Abreast(Generic[C]):
     """Members by counter. Entries go stale when a counter moves, and are dropped when met, or in bulk."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Any, int, C]] = []
-        self._serial = 0
+        self._entries: list[tuple[Any, C]] = []
         self._room = 64
 
     def add(self, member: C) -> None:
-        self._serial += 1
-        heappush(self._entries, (member.counter, self._serial, member))
+        heappush(self._entries, (member.counter, member))
         if len(self._entries) > self._room:
-            self._entries = [(m.counter, n, m) for n, m in enumerate(self.members())]
+            self._entries = [(m.counter, m) for m in self.members()]
             heapify(self._entries)
-            self._serial = len(self._entries)
             self._room = 64 + 2 * len(self._entries)
 
     def top(self) -> C | None:
@@ -66,17 +65,18 @@ class _Abreast(Generic[C]):
         entries = self._entries
         while entries and not self._alive(entries[0]):
             heappop(entries)
-        return entries[0][2] if entries else None
+        return entries[0][1] if entries else None
 
     def clear(self) -> None:
         self._entries.clear()
 
     def members(self) -> list[C]:
         """All that are in it, each once."""
-        return list({id(entry[2]): entry[2] for entry in self._entries if self._alive(entry)}.values())
+        return list({id(member): member for _, member in filter(self._alive, self._entries)}.values())
 
-    def _alive(self, entry: tuple[Any, int, C]) -> bool:
-        return bool(entry[2].abreast and entry[0] == entry[2].counter)
+    def _alive(self, entry: tuple[Any, C]) -> bool:
+        counter, member = entry
+        return bool(member.abreast and counter == member.counter)
 
 
 class _Behind(_Abreast[C]):
@@ -86,9 +86,9 @@ class _Behind(_Abreast[C]):
         super().__init__()
         self._hold = hold
 
-    def _alive(self, entry: tuple[Any, int, C]) -> bool:
-        member = entry[2]
-        return bool(member.lags and entry[0] == member.counter and self._hold in member.group_holds())
+    def _alive(self, entry: tuple[Any, C]) -> bool:
+        counter, member = entry
+        return bool(member.lags and counter == member.counter and self._hold in member.group_holds())
 
 
 class Lift(Generic[C]):

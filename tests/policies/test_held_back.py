@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from heapq import heappop, heappush
 from itertools import count
 
 import pytest
 
 from fairq import DRR, SFQ, VTC, KeyCaps, Nested, Request
+from fairq.prove.plain import PlainSFQ, PlainVTC
 
 from .drive import serve
 
@@ -188,3 +190,45 @@ def test_what_may_be_saved_up_survives_a_change_of_units():
     assert held() == 101
     steady(2)
     assert held() == 551
+
+
+def test_exactly_as_much_as_may_be_saved_up_is_kept():
+    """Of requests of 16, 8 and a sixteenth for the one that lags: 129. 129 behind, nothing is forgiven."""
+    queue = KeyCaps(VTC(), {"held": 0})
+    for tenant, cost in (("held", 16), *4 * [("steady", 43)]):
+        queue.put(Request(tenant, cost))
+    assert [queue.get().tenant for _ in range(3)] == 3 * ["steady"]
+    queue.set_cap("held", None)
+    assert queue.get().tenant == "held"
+    assert queue.snapshot()["accounts"]["held"]["counter"] == 16
+
+
+@pytest.mark.parametrize(("make", "make_plain"), [(VTC, PlainVTC), (SFQ, PlainSFQ)], ids=["VTC", "SFQ"])
+@pytest.mark.parametrize("seed", range(8))
+def test_however_long_a_cap_binds_the_order_is_that_of_the_plain_one(make, make_plain, seed):
+    """Three tenants come and go behind one slot that is seldom free, while two go on: so those fall behind,
+    are forgiven, leave and return, hundreds of times. When it is free more often, they catch up.
+    """
+    draw = random.Random(seed)
+    weights = {tenant: draw.randint(1, 3) for tenant in "abcde"}
+    policy, twin = KeyCaps(make(weights), groups={"g": (list("abc"), 1)}), make_plain(weights)
+    twin.groups = [set("abc")]
+    busy = None
+    for step in range(1200):
+        tenants = [t for t in "de" if not policy.waiting(t)]
+        for tenant in tenants + draw.choices("abc", k=draw.random() < 0.15):
+            request = Request(tenant, draw.randint(1, 6), arrival=step, id=step)
+            policy.put(request)
+            twin.put(request)
+        given = policy.get()
+        may_run = "de" if busy else "abcde"
+        assert given is twin.get(may_run.__contains__), f"step {step}"
+        if given.tenant in "de":
+            policy.done(given)
+            twin.ended(given)
+        else:
+            busy = given
+        if busy is not None and draw.random() < (0.9 if step // 100 % 3 == 2 else 0.05):
+            policy.done(busy)
+            twin.ended(busy)
+            busy = None
