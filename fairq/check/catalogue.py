@@ -1,5 +1,4 @@
-"""Which questions there are. A new one is a function in its notebook's file, and a row in that file's "
-"table."""
+"""Which questions there are. A new one: a function in its notebook's file, and a row in that file's table."""
 
 from __future__ import annotations
 
@@ -8,12 +7,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fairq.check import ageing, burst, busy, caps, card, own_box, people, replicas, turns
+from fairq.check import ageing, burst, busy, caps, card, own_box, people, replicas, start, turns
 from fairq.check.question import Question
 
 Maker: TypeAlias = Callable[[str, int, np.random.Generator], Question]
 
 TOPICS: Mapping[str, Mapping[str, Maker]] = {
+    "start": start.QUESTIONS,
     "busy": busy.QUESTIONS,
     "burst": burst.QUESTIONS,
     "caps": caps.QUESTIONS,
@@ -24,7 +24,7 @@ TOPICS: Mapping[str, Mapping[str, Maker]] = {
     "people": people.QUESTIONS,
     "own_box": own_box.QUESTIONS,
 }
-"""Topic (of notebooks 01 to 09, in this order) → its questions."""
+"""Topic (of notebooks 00 to 09, in this order) → its questions."""
 
 
 def names() -> list[str]:

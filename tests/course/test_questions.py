@@ -171,6 +171,10 @@ def test_simple_ones_by_arithmetic(seed: int) -> None:
         verdict = question(name, seed).check(answer)
         assert verdict.right, (name, verdict)
 
+    g = question("start/behind_the_pile", seed).given
+    right("start/behind_the_pile", g["pile"] * g["service_s"] / g["slots"] - g["later_s"])
+    g = question("start/stands_aside", seed).given
+    right("start/stands_aside", g["others"] * g["short_s"] / g["slots"])
     g = question("burst/behind_the_burst", seed).given
     right("burst/behind_the_burst", g["pile"] // g["slots"] * g["service_s"])
     g = question("burst/enough", seed).given
@@ -207,6 +211,29 @@ def test_the_mistake_that_the_hint_warns_of_is_never_right() -> None:
         for mistake in (g["history"] + g["message"], g["message"], g["history"] - g["message"]):
             verdict = question("replicas/one_off", seed).check(mistake * g["p_ms"] / 1000)
             assert not verdict.right, (seed, g)
+
+
+def test_behind_a_pile_the_likely_mistakes_are_wrong_and_the_fair_ways_are_right() -> None:
+    for seed in range(60):
+        q = question("start/behind_the_pile", seed)
+        slots, service, pile, later = (q.given[k] for k in ("slots", "service_s", "pile", "later_s"))
+        drained = pile * service / slots
+        for mistake in (drained, drained + later, pile * service - later, pile * service, later, service):
+            assert not q.check(mistake).right, (seed, mistake)
+        # As notebook 00 counts: those who wait, divided by the slots; with those in service, or without.
+        in_line = pile - slots * (later // service)
+        for waiting in (in_line, in_line - slots):
+            assert q.check(waiting / slots * service).right, (seed, waiting)
+        assert f"Within {q.judge.within * 100:g} % counts" in q.text
+        q = question("start/stands_aside", seed)
+        slots, pile, others = (q.given[k] for k in ("slots", "pile", "others"))
+        short, long = q.given["short_s"], q.given["long_s"]
+        for mistake in (
+            *(0, others * short, others * short / pile, others * long / slots),
+            *(pile * long / slots, (others * short + pile * long) / slots, short, others / slots),
+        ):
+            assert not q.check(mistake).right, (seed, mistake)
+        assert f"Within {q.judge.within * 100:g} % counts" in q.text
 
 
 def test_rounding_on_the_way_never_decides() -> None:

@@ -12,7 +12,6 @@ PROSE = [
     *sorted((NOTEBOOKS / "source").glob("*.md")),
     *sorted((NOTEBOOKS / "teacher").glob("*.*")),
     NOTEBOOKS / "glossary.md",
-    NOTEBOOKS / "00_start_here.ipynb",
     *sorted((NOTEBOOKS.parent / "fairq" / "check").glob("*.py")),
 ]
 IGNORED = "ba,te"
