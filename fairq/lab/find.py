@@ -91,6 +91,8 @@ class Finder:
         if base != self._base:
             self._base = base
             self._stop.set()
+            # What is being typed is in the browser alone, and ``suggest`` would write over it: not yet.
+            self.target.disabled = True
             self.target.value = ""
             self._hint.value = _hint(_names(base))
             self._today.menu.options = [(name, name) for name in policies]
@@ -98,14 +100,24 @@ class Finder:
             self._clear()
 
     def suggest(self, runs: Callable[[], Mapping[str, pd.DataFrame]]) -> None:
-        """A promise to begin with, unless there is one. ``runs``: policy → the requests of a run."""
-        if not self.target.value and self._base is not None:
+        """A promise to begin with, once per scenario and unless there is one; then the box is the reader's.
+
+        ``runs``: policy → the requests of a run.
+        """
+        if self._base is None or not self.target.disabled:
+            return
+        if not self.target.value:
             words = suggested(runs())
             try:
                 check_names(parse_targets(words), _names(self._base))
             except InputError:  # a name that the grammar cannot hold
                 words = f"{ALL} p99 ttft < 2 s"
             self.target.value = words
+        self.target.disabled = False
+
+    def no_suggestion(self) -> None:
+        """There are no numbers to suggest a promise from: the box is the reader's."""
+        self.target.disabled = False
 
     def aged(self, scenario: Scenario) -> None:
         """The lab now shows ``scenario``: was the setting found for that one?"""

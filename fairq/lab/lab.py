@@ -643,13 +643,14 @@ class Lab:
         self._numbers.value = self._numbers_html(view, choices)
         self._report.value = self._report_html(plan, choices["under"])
         self._finder.aged(plan.scenario)
-        self._finder.suggest(lambda: {p: self._runs.run(plan, p, 0).requests for p in policies})
         if self._listing_open:
             self._listing.value = self._listing_html()
         self.timing["draw"] = time.perf_counter() - began
         if replications >= self._wanted:
             self._dirty = False
         self._say(self._words())
+        # Last: it opens the box for typing, and by then all that stands above it is in its place.
+        self._finder.suggest(lambda: {p: self._runs.run(plan, p, 0).requests for p in policies})
 
     def _numbers_html(self, view: View, choices: Mapping[str, Any]) -> str:
         """The table under the picture: the numbers that the picture shows."""
@@ -713,6 +714,7 @@ class Lab:
     def _fail(self, error: Exception) -> None:
         words = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
         self._say(f"{words}. Reset brings the scenario's own values back.", error=True)
+        self._finder.no_suggestion()
 
     def _progress(self, part: float | None) -> None:
         self._bar.layout.visibility = "hidden" if part is None else "visible"

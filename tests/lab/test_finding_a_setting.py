@@ -164,6 +164,49 @@ def test_a_promise_stands_in_the_box_and_can_be_kept(lab: Lab) -> None:
     assert second.startswith("bob p99 ttft < ")
 
 
+def test_nothing_is_written_into_a_box_that_can_be_typed_in(lab: Lab) -> None:
+    """What is being typed is in the browser alone until the box is left: a value set would overwrite it."""
+    box, page = lab._finder.target, []
+    box.observe(
+        lambda change: page.append((change["name"], change["new"], box.disabled)), ["value", "disabled"]
+    )
+    upload(lab, "served.csv", SERVED)
+    suggestion = box.value
+    assert suggestion.startswith("bob p99 ttft < ")
+    assert page == [
+        ("disabled", True, True),
+        ("value", "", True),
+        ("value", suggestion, True),
+        ("disabled", False, False),
+    ]
+    box.value = ""  # the reader empties it, turns a knob, and begins to type
+    lab.set(slots=3)
+    assert box.value == "", "the suggestion is made once"
+
+
+def test_the_box_opens_when_the_rest_of_the_page_is_there(lab: Lab) -> None:
+    said: list[str] = []
+    lab._finder.target.observe(lambda change: said.append(lab._status.value), "disabled")
+    upload(lab, "served.csv", SERVED)
+    assert len(said) == 2
+    assert said[-1] == lab._status.value
+    assert said[-1] != said[0]
+
+
+def test_the_box_opens_when_there_is_nothing_to_suggest(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ValueError("this cannot be served")
+
+    monkeypatch.setattr(lab, "_simulate", broken)
+    upload(lab, "served.csv", SERVED)
+    assert "this cannot be served" in lab._status.value
+    assert not lab._finder.target.disabled
+    monkeypatch.undo()
+    lab._finder.target.value = ""
+    lab.set(slots=3)
+    assert lab._finder.target.value == "", "somebody may be typing by now"
+
+
 def test_a_log_that_was_served_opens_on_its_own_engine(lab: Lab, project: Path) -> None:
     upload(lab, "served.csv", SERVED)
     told = in_a_terminal("figures/exports/logs/served.csv", "--target", "bob p99 ttft < 2 s")
