@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+AFTER_CLICK_S = 0.25
+
 
 def main_loop() -> Any | None:
     """The running kernel's event loop (``add_callback``, ``call_later``), or None outside a kernel."""
@@ -54,3 +56,17 @@ class LatestOnMain:
         with self._lock:
             self._queued = False
         self._work()
+
+
+def after_click(call: Callable[[], None], loop: Callable[[], Any | None] = main_loop) -> None:
+    """For a button that reads the boxes: calls on the main loop, a moment after the click.
+
+    A click on a button leaves the box that was typed in, so the page sends the text, then the click. But
+    JupyterLab may send the text to its subshell and the click to the main thread, where it is handled first.
+    Outside a kernel it is called at once. ``call`` must catch its own errors.
+    """
+    main = loop()
+    if main is None:
+        call()
+    else:
+        main.add_callback(main.call_later, AFTER_CLICK_S, call)

@@ -24,7 +24,7 @@ import pandas as pd
 from fairq.files import InputError
 from fairq.lab import controls, export
 from fairq.lab.controls import button, html_box
-from fairq.lab.dispatch import LatestOnMain, main_loop
+from fairq.lab.dispatch import after_click, main_loop
 from fairq.lab.knobs import Choice
 from fairq.scenario import Scenario
 from fairq.tune import Tuning, parse_targets, tune
@@ -63,7 +63,7 @@ class Finder:
     """The part of the lab that finds a setting.
 
     ``ask()`` gives the scenario as it is turned now and the runs wanted (None for a replay); it may raise
-    ValueError. ``loop`` as in ``LatestOnMain``.
+    ValueError. ``loop`` as in ``after_click``.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Finder:
     # ------------------------------------------------------------------ a sweep
 
     def _pressed(self) -> None:
-        LatestOnMain(self._begin, self._loop)()
+        after_click(self._begin, self._loop)
 
     def _halted(self) -> None:
         self._stop.set()

@@ -21,7 +21,7 @@ from fairq.lab import code, controls, export, report, uploads
 from fairq.lab.charts import ChartSpec, View, chart_named, charts_for
 from fairq.lab.compare import Alternative
 from fairq.lab.controls import Control, button, html_box
-from fairq.lab.dispatch import LatestOnMain, main_loop
+from fairq.lab.dispatch import LatestOnMain, after_click, main_loop
 from fairq.lab.engines import DOWN_S, KINDS, kind_of
 from fairq.lab.find import Finder
 from fairq.lab.knobs import Choice, Knob, Ticks
@@ -820,7 +820,7 @@ class Lab:
                 except Exception as error:
                     self._fail(error)
 
-        LatestOnMain(work)()
+        after_click(work, main_loop)
 
     def _contents(self, stem: Path, formats: Sequence[str]) -> dict[Path, bytes]:
         unknown = [f for f in formats if f not in FORMATS]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
-from fairq.lab.dispatch import LatestOnMain, main_loop
+from tornado.ioloop import IOLoop
+
+from fairq.lab.dispatch import AFTER_CLICK_S, LatestOnMain, after_click, main_loop
 
 
 class Loop:
@@ -80,3 +83,29 @@ def test_on_the_main_thread_of_a_kernel_the_work_is_done_at_once() -> None:
     LatestOnMain(lambda: done.append(1), lambda: loop)()
     assert done == [1]
     assert loop.queue == []
+
+
+def test_a_click_is_handled_after_what_was_typed_before_it() -> None:
+    """On a real loop: the click is delivered first, on the main thread, the text later, on another thread."""
+    box, read = ["old"], []
+
+    async def page() -> None:
+        loop = IOLoop.current()
+        over = asyncio.Event()
+
+        def button() -> None:
+            read.append((box[0], threading.current_thread()))
+            over.set()
+
+        after_click(button, lambda: loop)
+        loop.call_later(AFTER_CLICK_S / 5, elsewhere, lambda: box.__setitem__(0, "new"))
+        await asyncio.wait_for(over.wait(), 60)
+
+    asyncio.run(page())
+    assert read == [("new", threading.main_thread())]
+
+
+def test_outside_a_kernel_a_click_is_handled_at_once() -> None:
+    done = []
+    after_click(lambda: done.append(1))
+    assert done == [1]

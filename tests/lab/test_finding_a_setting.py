@@ -242,6 +242,10 @@ class Loop:
     def add_callback(self, call: Any, *arguments: Any) -> None:
         self.calls.put((call, *arguments))
 
+    def call_later(self, seconds: float, call: Any) -> None:
+        assert seconds > 0
+        self.calls.put((call,))
+
     def step(self) -> str:
         call, *arguments = self.calls.get(timeout=60)
         call(*arguments)
@@ -260,19 +264,35 @@ def beside(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Finder, Loop
     return finder, loop
 
 
+def press_beside(finder: Finder, loop: Loop) -> None:
+    finder._go.click()
+    assert [loop.step(), loop.step()] == ["call_later", "_begin"]
+
+
+def test_a_promise_that_arrives_after_the_click_is_the_one_that_counts(beside: tuple[Finder, Loop]) -> None:
+    finder, loop = beside
+    finder._go.click()  # delivered to the main thread; the text, sent before it, to the subshell
+    finder.target.value = "smal p99 latency < 2 s"
+    loop.step()
+    loop.step()
+    assert "did you mean &#x27;small&#x27;?" in finder._status.value
+    assert not finder._go.disabled
+
+
 def test_the_sweep_runs_in_a_thread_and_the_page_changes_on_the_main_loop(
     beside: tuple[Finder, Loop],
 ) -> None:
     finder, loop = beside
-    finder._go.click()
+    press_beside(finder, loop)
     assert finder._go.disabled
     assert finder._halt.layout.display is None
     assert finder.made is None
     seen = [loop.step()]
     assert re.search(r"Trying settings: \d+ of \d+ runs", finder._status.value)
     finder._go.click()
-    while seen[-1] == "_tell":
+    while seen[-1] in ("_tell", "call_later", "_begin"):
         seen.append(loop.step())
+    assert seen.count("_begin") == 1
     assert seen[-1] == "_finished"
     assert len(seen) > 10
     assert isinstance(finder.made, Tuning)
@@ -283,7 +303,7 @@ def test_the_sweep_runs_in_a_thread_and_the_page_changes_on_the_main_loop(
 @pytest.mark.parametrize("how", ["button", "another scenario"])
 def test_it_can_be_stopped(beside: tuple[Finder, Loop], how: str) -> None:
     finder, loop = beside
-    finder._go.click()
+    press_beside(finder, loop)
     loop.step()
     if how == "button":
         finder._halt.click()
@@ -307,7 +327,7 @@ def test_what_goes_wrong_in_the_thread_is_told(
         raise RuntimeError("no worker")
 
     monkeypatch.setattr(find, "tune", broken)
-    finder._go.click()
+    press_beside(finder, loop)
     assert loop.step() == "_over"
     assert "Error: RuntimeError: no worker" in finder._status.value
     assert not finder._go.disabled
