@@ -133,6 +133,7 @@ class DRR(Fair[_Tenant]):
         self._most: dict[Cover, int] = {}  # the late visits begun under each set of group caps, at most
         self._turn: _Tenant | None = None  # the last one served
         self._cut: _Tenant | None = None
+        self._gated = False  # somebody may have been held back
         self._lone: Entry | None = None  # all that waits, and not yet in the ring
         self._last: _Tenant | None = None
 
@@ -179,44 +180,35 @@ class DRR(Fair[_Tenant]):
             self._waiting[request] = self._enter(request, arrival, order)
 
     def get(self, eligible: Eligible | None = None, now: Number | None = None) -> Request | None:
+        if eligible is not None:
+            self._gated = True
+            self._admit_lone()
+            return super().get(eligible)
         lone = self._lone
         if lone is not None:
-            if eligible is not None:
-                self._admit_lone()
-                return super().get(eligible)
             self._lone = None
             request = lone[2]
             del self._waiting[request]
             self._running[request] = request.cost
             return request  # type: ignore[no-any-return]
-        # The plain ring at full speed: nobody is held or late and the tenant has one key. Everything
-        # else, and every change of the books but the plain one, takes the general way below.
-        if eligible is not None:
-            return super().get(eligible)
+        # The plain ring at full speed: nobody was ever held back, so nobody is owed a visit and none but the
+        # last one's is open. A tenant with several keys takes the general way, as every other change of the
+        # books does.
         pool = self._pool
         if not pool.settled:
             pool.settle()
-            if not pool.settled:
-                return super().get()
+        if self._gated or not pool.settled:
+            return super().get()
         state: _Tenant
         rank, state = pool.ready[0]
-        if not state.exact or state.ghosts:
+        last = self._turn
+        if not state.exact or state.ghosts or (last is not None and not last.exact):
             return super().get()
         queue = state.queue
         request = queue[0][2]
         cost, deficit = request.cost, state.deficit
-        last, frontier = self._turn, self._frontier
-        if state.open and deficit >= cost:
-            if state is not last or state.turn is not frontier:
-                return super().get()
-        else:
-            if state.owed or rank[2] != RING or rank < frontier:
-                return super().get()
-            if state.open and (state is not last or state.ahead <= frontier[0]):
-                return super().get()
-            if state is not last and last is not None and last.open:
-                if last.owed or not last.exact or last.ahead <= frontier[0]:
-                    return super().get()
+        if not state.open or deficit < cost:
+            if last is not None:
                 last.open = False
             if deficit + state.gain >= cost:
                 deficit += state.gain
@@ -226,8 +218,6 @@ class DRR(Fair[_Tenant]):
             self._frontier = state.turn = rank
             self._cut = self._turn = state
             state.ahead, state.open = rank[0] + 1, True
-            if self._most:
-                state.begun = self._most.get(state.cover, 0)
         del self._waiting[request]
         self._running[request] = cost
         queue.popleft()
