@@ -115,7 +115,7 @@ class Pool:
     they are passed over at one stroke, however many they are.
     """
 
-    __slots__ = ("_bundles", "_lots", "_runs", "_size", "ready", "settled")
+    __slots__ = ("_bundles", "_lots", "_room", "_runs", "ready", "settled")
 
     def __init__(self) -> None:
         self.ready: list[Any] = []
@@ -123,7 +123,7 @@ class Pool:
         self._runs: tuple[deque[Any], ...] = ()
         self._lots: dict[Hold, list[Any]] = {}
         self._bundles: dict[Cover, Bundle] = {}
-        self._size = 0
+        self._room = 64  # entries there may be in the heap before the stale ones are thrown out
 
     def place(self, member: Member, rank: Any) -> None:
         """Put a member in, or move it to another rank."""
@@ -142,9 +142,7 @@ class Pool:
     def put(self, member: Member, rank: Any) -> None:
         """Place a member that stands in no bundle."""
         old = member.entry
-        if old is None:
-            self._size += 1
-        elif old[0] == rank and not member.lots:
+        if old is not None and old[0] == rank and not member.lots:
             return  # one in a lot is looked at anew: it may have got a key that is not held
         member.entry = entry = (rank, member)
         if member.lots:
@@ -168,9 +166,10 @@ class Pool:
             return
         heappush(ready, entry)
         self.settled = False
-        if len(ready) > 64 + 2 * self._size:
+        if len(ready) > self._room:
             self.ready = [e for e in ready if e[1].entry is e]
             heapify(self.ready)
+            self._room = 64 + 2 * len(self.ready)
 
     def settle(self) -> list[Any]:
         """The ready heap, with a live entry on top that no entry of a run precedes."""
@@ -207,7 +206,6 @@ class Pool:
     def take_first(self, first: Member) -> None:
         """Remove the first member of a settled pool: ``take`` with less to ask."""
         first.entry = None
-        self._size -= 1
         self._follow()
 
     def take(self, member: Member) -> None:
@@ -221,7 +219,6 @@ class Pool:
                 heappop(ready)
         if member.lots:
             member.lots = NOWHERE
-        self._size -= 1
 
     def _follow(self) -> None:
         """The first of a settled pool has left: the next of a lone run is first at once."""
