@@ -12,10 +12,28 @@ round in which a tenant can next afford its head is known in advance, so the nex
 tenant whose next useful visit comes first. Visits that could send nothing are never walked through: a
 tiny quantum does not spin, and the order is that of the ring.
 
-Under caps the same schedule says what to do with a visit that was missed because every key of the
-tenant was held back. It is owed: owed visits queue first in, first out before the ring, one per tenant
-at a time, and at most ``BANKED`` are kept for each; an open visit that a cap interrupts goes on where it
-stopped, as long as it can pay for the head. Without that, caps round a textbook ring lose the weights.
+Under caps the same schedule says what to do with the visits that passed a tenant while its keys were held
+back; without that, caps round a textbook ring lose the weights. The rule, by which the order can be told:
+
+* A visit passes a tenant that is held back, or short of credit for its head. It keeps its place in time. When
+  the tenant may run, it is served at the first such place by which the gains pay for its head: a *late
+  visit*. What comes first in time goes first, so late visits go before the ring does; an open visit stands
+  where it began. Only a visit in the ring's own order moves the ring on.
+* A late visit takes up all the tenant's visits up to there. Those behind are lost, but for one if it took up
+  one only: of two, itself included (``BANKED``), the second is *owed*.
+* Owed visits queue, first in, first out, before the ring: with every request that a tenant sends, what it is
+  owed, and what has passed it by (``BANKED`` at most), goes to the end of the queue. That is the latest
+  place the ring has come to, before the visit there, should it be open. But in a visit that was owed it
+  keeps its place while others under the same group caps have begun more late visits, its own cap having
+  slowed it down. A tenant with several keys counts as under no group. Late visits count with all that
+  they took up; in the ring, and when it joins, a tenant's count is put level with the most, and at a late
+  visit no further than ``BANKED`` below.
+* An open visit that is held back goes on where it stopped, as long as it can pay for the head. At the turn of
+  another it ends if it cannot (for the head that may run or, when none may, the earliest). When later the
+  tenant's line or account changes so that it cannot pay for its earliest request, it ends then, and what
+  passed the tenant meanwhile is owed, at the end of the queue.
+* Visits that could not pay for the tenant's earliest request are booked as gains before its line, its account
+  or its weight changes; the next late visit counts them as taken up.
 """
 
 from __future__ import annotations
@@ -32,7 +50,7 @@ from fairq.policies.lines import Cover, Entry, Gate, Line, Member, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
-"""How many visits missed because of a cap are kept for a tenant."""
+"""How many visits missed because of a cap are kept for a tenant, with the one it makes up for."""
 
 RING = 1 << 62
 """In a rank: a visit in the ring's own order, after the owed ones queued at the same point."""
@@ -62,6 +80,7 @@ class _Tenant(TenantLines):
         "deficit",
         "drr",
         "gain",
+        "idle",
         "open",
         "owed",
         "place",
@@ -76,9 +95,10 @@ class _Tenant(TenantLines):
         self.turn: Rank = (0, 0, RING)  # the last visit whose gain is in ``deficit``
         self.open = False  # that visit has not ended
         self.ahead = 0  # the round of its next visit in the ring; the others follow round by round
+        self.idle = 0  # visits since the last that it made, of which the gains are in ``deficit``
         self.owed = 0  # visits missed before that one
         self.back: Rank = (0, 0, 0)  # where its next owed visit queues
-        self.begun = 0  # late visits, counted so as to compare it with those under the same group caps
+        self.begun = 0  # visits that late ones took up, to compare it with those under the same group caps
         self.place = 0
         self.before: _Tenant | None = None
         self.after: _Tenant | None = None
@@ -217,7 +237,7 @@ class DRR(Fair[_Tenant]):
                 deficit = state.deficit
             self._frontier = state.turn = rank
             self._cut = self._turn = state
-            state.ahead, state.open = rank[0] + 1, True
+            state.ahead, state.open, state.idle = rank[0] + 1, True, 0
         del self._waiting[request]
         self._running[request] = cost
         queue.popleft()
@@ -270,17 +290,9 @@ class DRR(Fair[_Tenant]):
         if state.open and state.deficit >= cost:
             return state.turn
         visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
-        owed, ahead = state.owed, state.ahead
-        if owed or ahead <= self._frontier[0]:
-            if state.open:  # as ``_end_visit`` will leave it
-                owed, ahead = self._owed(state), max(ahead, self._passed(state) + 1)
-            if visits <= owed:
-                return state.back
-        return ahead + visits - 1 - owed, state.place, RING
-
-    def _owed(self, state: _Tenant) -> int:
-        """The visits owed once those that the frontier has passed are counted."""
-        return min(BANKED, state.owed + max(0, self._passed(state) - state.ahead + 1))
+        if visits <= state.owed:
+            return state.back
+        return state.ahead + visits - 1 - state.owed, state.place, RING
 
     def _visits(self, state: _Tenant, cost: Number) -> int:
         """How many further visits it takes to afford a cost, at least one."""
@@ -325,53 +337,56 @@ class DRR(Fair[_Tenant]):
         if not state.open or state.deficit < cost:
             self._begin_visit(state, cost)
         state.deficit -= cost
-        owes = state.owed or state.ahead <= self._passed(state)
-        if owes and (state.turn[2] == RING or state.begun >= self._most.get(state.cover, 0)):
-            # Should the visit end here, the next owed one queues behind all that queue now; but it keeps its
-            # place when others under the same caps have begun more, its own cap having slowed it down.
-            self._queued += 1
-            state.back = (*self._frontier[:2], self._queued)
+        # An owed visit keeps its place when others under the same caps have begun more, its own cap having
+        # slowed it down.
+        self._owe(state, state.turn[2] != RING and state.begun < self._most.get(state.cover, 0))
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
-        if state.open:
-            self._end_visit(state)
         turn, visits = self._when(state, cost), self._visits(state, cost)
         self._earn(state, visits, cost)
         state.turn, state.open = turn, True
+        most = self._most.get(state.cover, 0)
         if turn[2] == RING and turn > self._frontier:
             self._frontier, self._cut = turn, state
-            state.owed, state.ahead = 0, turn[0] + 1
-            state.begun = self._most.get(state.cover, 0)
+            state.owed, state.ahead, state.idle = 0, turn[0] + 1, 0
+            state.begun = most
             return
-        cover = state.cover
-        most = self._most.get(cover, 0)
+        # A late visit. The bank holds those missed meanwhile, and those that are taken up here.
+        visits, state.idle = visits + state.idle, 0
         state.begun = max(state.begun, most - BANKED) + visits
-        self._most[cover] = max(most, state.begun)
-        # A late visit. The bank holds those missed meanwhile, and was full of them before this one.
-        from_ring = max(0, visits - state.owed)
-        missed = max(0, self._passed(state) - (state.ahead + from_ring) + 1)
-        state.owed = max(0, min(BANKED, max(state.owed, visits) + missed) - visits)
-        state.ahead += from_ring + missed
+        self._most[state.cover] = max(most, state.begun)
+        missed = self._missed(state)
+        state.owed = max(0, min(BANKED, state.owed + missed) - visits)
+        state.ahead += missed
+
+    def _missed(self, state: _Tenant) -> int:
+        """How many of its visits the frontier has passed."""
+        return max(0, self._passed(state) - state.ahead + 1)
+
+    def _owe(self, state: _Tenant, stays: bool = False) -> None:
+        """What passed it is owed, at the end of the queue unless it stays where it stands there."""
+        missed = self._missed(state)
+        if state.owed or missed:
+            state.owed = min(BANKED, state.owed + missed)
+            state.ahead += missed
+            if not stays:
+                self._queued += 1
+                state.back = (*self._frontier[:2], self._queued)
 
     def _end_turn(self, last: _Tenant, gate: Gate | None) -> None:
         """Another tenant is served: the last one's visit ends, unless it is held with credit left."""
         head = last.head(gate) or last.head()
         if head is not None and last.deficit < head.cost:
-            late = last.owed or last.ahead <= self._frontier[0]
-            self._end_visit(last)
-            if late or not last.exact:
+            last.open = False
+            if not last.exact:
                 self._pool.place(last, self._floor(last))
-
-    def _end_visit(self, state: _Tenant) -> None:
-        state.owed = self._owed(state)
-        state.ahead = max(state.ahead, self._passed(state) + 1)
-        state.open = False
 
     def _catch_up(self, state: _Tenant) -> None:
         """Add the gains of the visits that passed without effect, its head being unaffordable."""
         idle = self._idle(state)
         if idle:
             state.deficit += _times(idle, state.gain)
+            state.idle += idle
             state.ahead += idle
             state.turn, state.open = (state.ahead - 1, state.place, RING), False
 
@@ -380,7 +395,7 @@ class DRR(Fair[_Tenant]):
         when = self._when(state, state.head().cost)  # type: ignore[union-attr]
         if when[2] != RING:
             return 0
-        return max(0, min(self._passed(state), when[0] - 1) - state.ahead + 1)
+        return min(self._missed(state), max(0, when[0] - state.ahead))
 
     def _adjust(self, state: _Tenant, difference: Number) -> None:
         state.deficit -= difference
@@ -393,10 +408,8 @@ class DRR(Fair[_Tenant]):
         """
         head = state.head() if state.open and state is not self._turn else None
         if head is not None and state.deficit < head.cost:
-            self._end_visit(state)
-            if state.owed:
-                self._queued += 1
-                state.back = (*self._frontier[:2], self._queued)
+            state.open = False
+            self._owe(state)
 
     def _blank(self, state: _Tenant) -> bool:
         return bool(state.deficit == 0)
@@ -421,7 +434,8 @@ class DRR(Fair[_Tenant]):
             before.after = state
         state.before, state.after, state.place = before, after, place
         round_ = self._frontier[0]
-        state.open, state.owed, state.ahead = False, 0, round_ + 1
+        state.open, state.owed, state.idle, state.ahead = False, 0, 0, round_ + 1
+        state.begun = self._most.get(state.cover, 0)
         visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
         return round_ + visits, place, RING
 

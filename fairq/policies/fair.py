@@ -71,6 +71,7 @@ class Fair(Queue, Generic[T]):
         if state.waiting:
             self._catch_up(state)
             state.enter(entry)
+            self._lapse(state)
             self._pool.place(state, self._floor(state))
         else:
             state.enter(entry)

@@ -124,24 +124,29 @@ UNDER_CAPS = [
     "priority with ageing",
     "accumulating priority",
     "shortest",
+    "DRR",
     "VTC",
     "SFQ",
 ]
-"""Under caps the schedules of rings are fixed by no paper; their outcomes are checked elsewhere."""
+"""The plain levels and the plain shares of shares know no caps."""
 
 
 def differs(name: str, case: Case, capped: bool) -> dict[Any, Any]:
     """id → (schedule of the policy, schedule of the plain one), where they differ; start and finish."""
     make, make_plain = PAIRS[name]
     policy = make(case)
-    caps: list[tuple[list[str], int]] = []
+    caps, groups = (case.caps, case.groups) if capped else ({}, {})
     if capped:
-        policy = KeyCaps(policy, per_key=case.caps, groups=case.groups)
-        caps = [*(([key], limit) for key, limit in case.caps.items()), *case.groups.values()]
+        policy = KeyCaps(policy, per_key=caps, groups=groups)
     rows = simulate(case.requests, policy, SlotEngine(case.slots)).requests
     ours = dict(zip(rows["id"], zip(rows["start"], rows["finish"], strict=True), strict=True))
     theirs = plain.plain_serve(
-        make_plain(case), case.slots, case.requests, caps, true_cost=lambda r: r.prompt_tokens
+        make_plain(case),
+        case.slots,
+        case.requests,
+        caps,
+        groups.values(),
+        true_cost=lambda r: r.prompt_tokens,
     )
     return {
         number: (ours.get(number), theirs.get(number))

@@ -233,39 +233,170 @@ class PlainSFQ(PlainCounting):
         self.busy -= 1
 
 
+class Visit:
+    """In the ring of ``PlainDRR``: one that passed its tenant by, or that it is owed, or that is open."""
+
+    def __init__(self, tenant: str, *, open: bool = False, owed: bool = False) -> None:
+        self.tenant = tenant
+        self.open = open
+        self.owed = owed  # also when it is open: it was owed before
+
+
 class PlainDRR(Plain):
-    """The ring of the paper, walked visit by visit."""
+    """The ring of the paper, walked visit by visit, and a list of the visits that passed somebody by.
+
+    * The ring is walked place by place. Who stands there is served if it may run and can pay for its head by
+      the gains of this visit and of all that have passed it since its last. Otherwise the visit passes it,
+      be it held back or short of credit. Nothing moves unless somebody is served.
+    * A visit that passed stands in the list, in the order of passing. Before the ring goes on, the list is
+      read from its front. Who may run, and can pay for its head by the gains of its visits up to there,
+      begins a late visit there, which takes all of these up. Its visits behind are lost, but for one if the
+      late visit took up one only: that is owed.
+    * A visit that has begun is open, and stands in the list where it began. When that place is read it goes
+      on, if its tenant may run and can pay for its head without a gain. It is over when its tenant begins
+      another; or when another tenant is served next and it could not pay for its head (the earliest of its
+      keys that may run then; of all, when none may). So one that is held back with credit enough stays open.
+    * With every request that a tenant sends in it, what has passed the tenant by becomes owed, two visits at
+      most, and what it is owed goes to the end of the list: before the visit at which the ring stands, while
+      that is open. But in a visit that was owed it stays where it is, while another under the same group
+      caps is ahead in late visits: these count the visits they took up, start at the level of the most when
+      a tenant joins and at each of its visits in the ring, and stay two behind the most or less.
+    * Before a tenant's account, weight or line changes, but for a request that it sends, the visits that
+      passed it and were too few to pay for its earliest request become gains; the next late visit still
+      counts them as taken up. If it is not the last one served, and an open visit can no longer pay for its
+      earliest request after the change, that is over: what has passed it by is owed, two visits at most, at
+      the end.
+    """
 
     def __init__(self, quantum: Any, weights: Mapping[str, Any]) -> None:
         super().__init__()
         self.quantum = quantum
         self.weights = dict(weights)
-        self.ring: list[str] = []  # the tenant whose turn it is stands first
+        self.groups: list[set[str]] = []  # keys under one cap
+        self.ring: list[str] = []  # where it stands is first
+        self.visited = False  # the first of the ring has had its visit
+        self.last: str | None = None  # the last one served, while it waits
         self.deficits: dict[str, Any] = {}
-        self.visited = False  # the first of the ring has had its gain for this visit
-        self.steps = 0  # visits begun, requests sent: the work done
+        self.late: list[Visit] = []
+        self.gained: dict[str, int] = {}  # visits that became gains since the last one of a tenant
+        self.begun: dict[str, int] = {}  # visits of a tenant that its late ones took up …
+        self.most: dict[Any, int] = {}  # … and the most under the same groups
 
-    def joins(self, request: Any) -> None:
-        if request.tenant not in self.ring:
-            self.ring.append(request.tenant)
-            self.deficits.setdefault(request.tenant, 0)
+    def gain(self, tenant: str) -> Any:
+        return self.quantum * self.weights.get(tenant, 1)
+
+    def under(self, tenant: str) -> tuple[int, ...]:
+        """The groups of its key; none when it waits with several keys."""
+        keys = {w[2].key for w in self.of(tenant)}
+        return tuple(n for n, group in enumerate(self.groups) if len(keys) == 1 and keys <= group)
+
+    def level(self, tenant: str) -> int:
+        return self.most.get(self.under(tenant), 0)
+
+    def open(self, tenant: str) -> list[Visit]:
+        """Its open visit, if any."""
+        return [visit for visit in self.late if visit.tenant == tenant and visit.open]
+
+    def missed(self, tenant: str) -> list[Visit]:
+        """Its visits that passed, or are owed."""
+        return [visit for visit in self.late if visit.tenant == tenant and not visit.open]
+
+    def drop(self, visits: list[Visit]) -> None:
+        self.late = [visit for visit in self.late if visit not in visits]
+
+    # -- somebody is served ---------------------------------------------------------------------
 
     def first(self, can: list[Any], now: Any) -> Any:
+        heads: dict[str, Any] = {}
+        for wait in sorted(can, key=lambda w: w[:2]):
+            heads.setdefault(wait[2].tenant, wait)
+        visit = self.first_late(heads)
+        walk = [visit.tenant] if visit is not None else self.walk(heads)
+        tenant = walk[-1]
+        if self.last is not None and self.last != tenant:
+            head = heads.get(self.last) or self.of(self.last)[0]
+            if self.deficits[self.last] < head[2].cost:
+                self.drop(self.open(self.last))
+        self.last = tenant
+        if visit is None:
+            visit = self.go_on(walk)
+        elif not visit.open:
+            self.begin_late(visit)
+        self.requeue(visit)
+        return heads[tenant]
+
+    def first_late(self, heads: Mapping[str, Any]) -> Visit | None:
+        """The first visit in the list that can send something."""
+        credits = dict(self.deficits)
+        for visit in self.late:
+            tenant = visit.tenant
+            if not visit.open:
+                credits[tenant] += self.gain(tenant)
+            if tenant in heads and credits[tenant] >= heads[tenant][2].cost:
+                return visit
+        return None
+
+    def walk(self, heads: Mapping[str, Any]) -> list[str]:
+        """Where the ring goes from here, place by place, until somebody can send something."""
+        ring = self.ring[1:] + self.ring[:1] if self.visited else list(self.ring)
+        credits = {t: self.deficits[t] + len(self.missed(t)) * self.gain(t) for t in ring}
+        walk = []
         while True:
-            tenant = self.ring[0]
-            head = self.of(tenant)[0]
-            if not self.visited:
-                self.deficits[tenant] += self.quantum * self.weights.get(tenant, 1)
-                self.visited = True
-                self.steps += 1
-            if self.deficits[tenant] >= head[2].cost:
-                return head
-            self.ring.append(self.ring.pop(0))
-            self.visited = False
+            tenant = ring.pop(0)
+            ring.append(tenant)
+            walk.append(tenant)
+            credits[tenant] += self.gain(tenant)
+            if tenant in heads and credits[tenant] >= heads[tenant][2].cost:
+                return walk
+
+    def go_on(self, walk: list[str]) -> Visit:
+        """The ring passes all but the last one, whose visit begins."""
+        tenant = walk[-1]
+        visit = Visit(tenant, open=True)
+        self.late += [Visit(passed) for passed in walk[:-1]]
+        self.deficits[tenant] += (len(self.missed(tenant)) + 1) * self.gain(tenant)
+        self.drop([*self.open(tenant), *self.missed(tenant)])
+        self.late.append(visit)
+        at = self.ring.index(tenant)
+        self.ring = self.ring[at:] + self.ring[:at]
+        self.visited = True
+        self.gained[tenant] = 0
+        self.begun[tenant] = self.level(tenant)
+        return visit
+
+    def begin_late(self, visit: Visit) -> None:
+        tenant, missed = visit.tenant, self.missed(visit.tenant)
+        at = missed.index(visit)
+        self.deficits[tenant] += (at + 1) * self.gain(tenant)
+        taken = self.gained[tenant] + at + 1
+        lost = missed[at + 2 :] if taken == 1 else missed[at + 1 :]
+        self.drop([*self.open(tenant), *missed[:at], *lost])
+        visit.open = True
+        self.gained[tenant] = 0
+        self.begun[tenant] = max(self.begun[tenant], self.level(tenant) - 2) + taken
+        self.most[self.under(tenant)] = max(self.level(tenant), self.begun[tenant])
+
+    def requeue(self, visit: Visit) -> None:
+        """A request is sent in this visit."""
+        tenant = visit.tenant
+        at = self.end()
+        if visit.owed and self.begun[tenant] < self.level(tenant):
+            stays = [other for other in self.missed(tenant) if other.owed] or [visit]
+            at = self.late.index(stays[0]) + 1
+        self.owe(tenant, at)
+
+    def owe(self, tenant: str, at: int) -> None:
+        """What passed it by is owed, with what was, at this place in the list."""
+        missed = self.missed(tenant)
+        self.late[at:at] = [Visit(tenant, owed=True) for _ in missed[:2]]
+        self.drop(missed)
+
+    def end(self) -> int:
+        stands = self.visited and bool(self.late) and self.late[-1] in self.open(self.ring[0])
+        return len(self.late) - stands
 
     def serve(self, request: Any) -> None:
         self.deficits[request.tenant] -= request.cost
-        self.steps += 1
 
     def after(self, request: Any) -> None:
         tenant = request.tenant
@@ -273,17 +404,73 @@ class PlainDRR(Plain):
             return
         if self.ring[0] == tenant:
             self.visited = False
+        if self.last == tenant:
+            self.last = None
         self.ring.remove(tenant)
+        self.drop([*self.open(tenant), *self.missed(tenant)])
         self.deficits[tenant] = min(0, self.deficits[tenant])  # a debt stays, credit does not
+
+    # -- something else changes -----------------------------------------------------------------
+
+    def put(self, request: Any) -> None:
+        tenant = request.tenant
+        self.gather(tenant)
+        super().put(request)
+        if tenant not in self.ring:
+            self.ring.append(tenant)
+            self.deficits.setdefault(tenant, 0)
+            self.gained[tenant] = 0
+            self.begun[tenant] = self.level(tenant)
+        self.lapse(tenant)
+
+    def cancel(self, request: Any) -> None:
+        self.gather(request.tenant)
+        self.leave(request)
+        self.lapse(request.tenant)
+        self.after(request)
 
     def settle(self, request: Any, difference: Any) -> None:
         tenant = request.tenant
+        self.gather(tenant)
         self.deficits[tenant] -= difference
         if tenant not in self.ring:
             self.deficits[tenant] = min(0, self.deficits[tenant])
+        self.lapse(tenant)
 
     def set_weight(self, tenant: str, weight: Any) -> None:
+        self.gather(tenant)
         self.weights[tenant] = weight
+
+    def too_few(self, tenant: str) -> list[Visit]:
+        """The visits that passed it and were too few to pay for its earliest request."""
+        if tenant not in self.ring:
+            return []
+        cost, credit = self.of(tenant)[0][2].cost, self.deficits[tenant]
+        if self.open(tenant) and credit >= cost:
+            return []
+        found = []
+        for visit in self.missed(tenant):
+            credit += self.gain(tenant)
+            if credit < cost and not visit.owed:
+                found.append(visit)
+        return found
+
+    def credit(self, tenant: str) -> Any:
+        """What it has now, with the visits that were too few to send anything."""
+        return self.deficits.get(tenant, 0) + len(self.too_few(tenant)) * self.gain(tenant)
+
+    def gather(self, tenant: str) -> None:
+        found = self.too_few(tenant)
+        if found:
+            self.deficits[tenant] += len(found) * self.gain(tenant)
+            self.gained[tenant] += len(found)
+            self.drop([*self.open(tenant), *found])
+
+    def lapse(self, tenant: str) -> None:
+        line = self.of(tenant)
+        if self.open(tenant) and line and tenant != self.last and self.deficits[tenant] < line[0][2].cost:
+            self.drop(self.open(tenant))
+            self.owe(tenant, self.end())
 
 
 class PlainLevels(Plain):
@@ -405,16 +592,19 @@ def plain_serve(
     policy: Plain,
     slots: int,
     requests: Iterable[Any],
-    caps: Iterable[tuple[Iterable[str], int]] = (),
+    caps: Mapping[str, int] | None = None,
+    groups: Iterable[tuple[Iterable[str], int]] = (),
     true_cost: Callable[[Any], Any] = lambda request: request.cost,
 ) -> dict[Any, tuple[Any, Any]]:
     """id → (start, finish) on so many slots, in order of dispatch. Every instant is visited.
 
-    ``caps``: (keys, how many of them may run at once). ``true_cost`` is settled when a request ends.
+    ``caps``: key → how many of it may run at once; ``groups``: (keys, how many of them together).
+    ``true_cost`` is settled when a request ends.
     """
-    limits = [(set(keys), limit) for keys, limit in caps]
-    if isinstance(policy, PlainCounting):
-        policy.groups = [keys for keys, _ in limits]
+    shared = [(set(keys), limit) for keys, limit in groups]
+    limits = [*(({key}, limit) for key, limit in (caps or {}).items()), *shared]
+    if isinstance(policy, PlainCounting | PlainDRR):
+        policy.groups = [keys for keys, _ in shared]
     coming = sorted(requests, key=lambda r: r.arrival)  # stable: input order settles ties
     running: list[tuple[Any, Any]] = []  # (finish, request), in order of dispatch
     served = {}

@@ -346,3 +346,28 @@ def test_visits_that_lose_their_credit_while_held_queue_in_that_order(first, loo
     if look is not None:
         queue.peek(look)
     assert served(queue) == " ".join([*(f"{tenant}2" for tenant in first), "c3", "c4"])
+
+
+def held_with_credit_left():
+    """a is held with 5 of credit left from its visit; two rounds of visits pass x, one passes a."""
+    queue = DRR(10)
+    asked = [("x", "x", 20), ("a", "a", 5), ("a", "a", 2), ("a", "dear", 8), *[("c", "c", 10)] * 3]
+    for number, (tenant, key, cost) in enumerate(asked):
+        queue.put(Request(tenant, cost, key=key, arrival=1, id=number))
+    assert [queue.get(lambda key, may=may: key in may).id for may in ("a", "c", "c")] == [1, 4, 5]
+    return queue
+
+
+def test_a_key_that_an_open_visit_cannot_pay_for_overtakes_nobody():
+    """The dear key may run: its 8 are paid by the visit that passed a, after the second that passed x."""
+    queue = held_with_credit_left()
+    assert [queue.get(lambda key: key in ("x", "dear")).id for _ in range(2)] == [0, 3]
+
+
+def test_an_earlier_request_that_an_open_visit_cannot_pay_for_overtakes_nobody():
+    """It ends the visit: what passed a is owed, after what passed x. Of 5 + 10 the 7 and the 2 leave 6, so
+    the dear one waits for a's next visit, which comes before the third of c.
+    """
+    queue = held_with_credit_left()
+    queue.put(Request("a", 7, arrival=0, id="early"))
+    assert [queue.get().id for _ in range(5)] == [0, "early", 2, 3, 6]

@@ -21,9 +21,6 @@ def ask(tenant, cost=1, **more):
     return Request(tenant, cost, **{"arrival": 0, "id": next(ids), **more})
 
 
-# "DRR 10": at least the largest cost; below that, exact order under caps is not promised.
-UNPROMISED = {"DRR 1", "DRR 5/2", "nested twice"}
-ORDERS = {name: row for name, row in ROWS.items() if name not in UNPROMISED}
 LEFT_OVER = {"DRR 10": 10, "nested": 10, "levels": 10, "VTC": 1, "SFQ": 1}
 """Of a fair policy: by how many unit requests two tenants may differ."""
 WRAPS = {
@@ -35,7 +32,7 @@ WRAPS = {
 
 
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
-@pytest.mark.parametrize("row", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_ghosts_hold_no_cap_and_change_no_order(row, wrap):
     """Requests that come and give up again at once: whoever is served is served as if they had never come."""
     for seed in range(20):
