@@ -91,13 +91,14 @@ class Floors(Wrapper):
         if promised > self.slots:
             raise ValueError(f"floors promise {promised} slots, but there are slots={self.slots}")
         self._holds: dict[tuple[str, ...], _Kept] = {}
+        self._busy = 0  # as the floors count: what is being handed out does not run yet
         super().__init__(inner)  # last: what is refused leaves the inner policy as it was
         inner._stand_under(lambda key: (self._hold_of(key),))
 
     @property
     def free(self) -> int:
         """Slots in which nothing runs."""
-        return self.slots - self.running
+        return self.slots - self._busy
 
     def set_floor(self, name: str, slots: int) -> None:
         """Change a group's floor; what runs is left to end by itself."""
@@ -124,10 +125,12 @@ class Floors(Wrapper):
         return _FloorGate(self, outer)
 
     def _started(self, request: Request) -> None:
+        self._busy += 1
         for name in self._groups_of.get(request.key, ()):
             self._floors[name].running += 1
 
     def _ended(self, request: Request) -> None:
+        self._busy -= 1
         for name in self._groups_of.get(request.key, ()):
             self._floors[name].running -= 1
 

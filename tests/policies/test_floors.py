@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from fairq import FIFO, VTC, Floors, KeyCaps, Levels, Request
+from fairq import DRR, FIFO, VTC, Floors, KeyCaps, Levels, Request
 
 from .drive import serve
 
@@ -150,3 +150,19 @@ def test_the_sentence_keeps_still_while_all_who_wait_may_run():
     assert view["why"] == "c's request is first in line."
     assert view["caps"] is None
     assert view.keys() - FIFO().snapshot().keys() == {"caps", "floors"}
+
+
+def test_what_is_being_handed_out_takes_no_slot_yet():
+    """b's visit leaves it 2, and of its keys only the dear one may run when d is served: so the visit ends,
+    and d's goes on. Were d's first request counted as running by then, the dear key would be held as well,
+    and the visit, which can pay for the cheap one, would stay open.
+    """
+    queue = Floors(DRR(10), {"kept": (["other"], 1)}, slots=3)
+    asked = [("b", "dear", 8), ("b", "cheap", 1), ("b", "dear", 5), ("d", "d", 5), ("d", "d", 5)]
+    made = [Request(tenant, cost, key=key, id=number) for number, (tenant, key, cost) in enumerate(asked)]
+    for request in made:
+        queue.put(request)
+    assert queue.get() is made[0]
+    assert queue.get(lambda key: key != "cheap") is made[3]
+    queue.done(made[0])
+    assert queue.get() is made[4]

@@ -60,8 +60,6 @@ def floors(policy, twin):
     return Floors(policy, {"g": (["a", "a2"], 1), "h": (["a", "b"], 2)}, slots=5), PlainFloors(twin, kept, 5)
 
 
-# The plain ring knows no gates: how DRR makes up for missed visits is tested by its outcome, elsewhere.
-RINGS = {"strict levels", "aged levels", "nested DRR"}
 PAIRS = {
     "strict levels": lambda: levels(None),
     "aged levels": lambda: levels(Fraction(5, 2)),
@@ -90,9 +88,11 @@ PAIRS = {
     "nested with caps inside and around": lambda: capped_branches(),
     "soft caps, FIFO": lambda: soft(FIFO(), plain.PlainFIFO()),
     "soft caps, VTC": lambda: soft(VTC(WEIGHTS), plain.PlainVTC(WEIGHTS)),
-    "soft caps, levels": lambda: soft(*levels(4, ring=False)),
+    "soft caps, DRR": lambda: soft(DRR(7, WEIGHTS), plain.PlainDRR(7, WEIGHTS)),
+    "soft caps, levels": lambda: soft(*levels(4)),
     "floors, FIFO": lambda: floors(FIFO(), plain.PlainFIFO()),
     "floors, VTC": lambda: floors(VTC(WEIGHTS), plain.PlainVTC(WEIGHTS)),
+    "floors, DRR": lambda: floors(DRR(7, WEIGHTS), plain.PlainDRR(7, WEIGHTS)),
     "floors, soft caps, nested": lambda: floors(*soft(*nested(VTC, lambda: plain.PlainVTC({})))),
     "soft caps around floors": lambda: soft(*floors(VTC(), plain.PlainVTC({}))),
     "levels with soft caps inside": lambda: (
@@ -165,7 +165,7 @@ def random_calls(name, seed, steps=80):
             twin.put(request)
             waiting.append(request)
         elif verb < 0.75:
-            accepted = None if name in RINGS else draw.choice([None, None, set(draw.sample(KEYS, 3))])
+            accepted = draw.choice([None, None, set(draw.sample(KEYS, 3))])
             request = pick(accepted, step)
             if request is not None:
                 waiting.remove(request)
