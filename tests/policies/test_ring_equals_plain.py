@@ -140,13 +140,15 @@ def random_calls(seed, by, steps):
 
 
 def on_slots(seed, dispatches):
-    """Backlogged tenants on slots, under random caps of keys, of groups, and of groups within groups."""
+    """Tenants on slots, under random caps of keys, of groups, and of groups within groups: they wait always, or
+    come and go.
+    """
     setting, draw = caps.random_setting(seed), random.Random(seed)
     quantum, limits = draw.choice([1, 2, 4, 4]), setting.inner + setting.outer
     ring, plain = DRR(quantum, setting.weights), PlainDRR(quantum, setting.weights)
     queue = setting.policy(lambda weights: ring)
     plain.groups = [set(keys) for keys, _ in limits if len(keys) > 1]
-    costs = draw.choice([[1], [1, 4], [1, 2, 3, 4]])
+    costs, always = draw.choice([[1], [1, 4], [1, 2, 3, 4]]), draw.random() < 0.6
     running, now = [], 0  # (finish, number, request)
 
     def ask(tenant, number):
@@ -175,7 +177,7 @@ def on_slots(seed, dispatches):
             continue
         running.append((now + request.service, number, request))
         number += 1
-        ask(request.tenant, number)
+        ask(request.tenant if always else draw.choice(list(setting.weights)), number)
 
 
 @held
