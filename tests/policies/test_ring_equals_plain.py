@@ -3,7 +3,7 @@
 ``PlainDRR`` says the rule in words. The same random calls go to both: a caller's predicate, caps of keys,
 caps of groups, both, then all of these. One or two keys per tenant, limits and weights changed on the way,
 debts, requests that are cancelled or put late, a quantum below and above the costs, fractions. And tenants
-that always wait, on slots, under caps in caps: there many visits are owed.
+on slots, under caps in caps: there many visits are owed.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def random_calls(seed, by, steps):
 
 
 def on_slots(seed, dispatches):
-    """Tenants on slots, under random caps of keys, of groups, and of groups within groups: they wait always, or
-    come and go.
+    """Tenants that wait always, or come and go, on slots, under random caps of keys, of groups, and of groups
+    within groups.
     """
     setting, draw = caps.random_setting(seed), random.Random(seed)
     quantum, limits = draw.choice([1, 2, 4, 4]), setting.inner + setting.outer
