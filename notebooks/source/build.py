@@ -3,7 +3,8 @@
 The sources are MyST Markdown notebooks (``NN_question.md``): prose, ``{code-cell}`` fences, and ``+++``
 between two cells of prose. A cell tagged ``exercise`` stands in the student's notebook alone, one tagged
 ``solution`` in ``notebooks/solutions/`` alone; everything else stands in both. A gallery picture is
-``![@](../figures/NAME.png)``: its words come from the gallery's own page.
+``![@](../figures/NAME.png)``: its words come from the gallery's own page. A notebook carries its pictures
+in itself, as attachments: it reads the same wherever it is copied, whatever folder the server calls its root.
 
     uv run python notebooks/source/build.py            # writes what has changed
     uv run python notebooks/source/build.py --check    # writes nothing; fails when one is out of step
@@ -11,12 +12,14 @@ between two cells of prose. A cell tagged ``exercise`` stands in the student's n
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
@@ -30,8 +33,8 @@ TAGS = {"exercise", "solution"}
 
 _FENCE = re.compile(r"```\{code-cell\}.*")
 _BREAK = re.compile(r"\+\+\+\s*(\{.*\})?\s*")
-_PICTURE = re.compile(r"!\[@\]\(\.\./figures/([a-z0-9_]+\.png)\)")
-_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[([^\]]*)\]\(\.\./figures/([^)\s]+)\)")
+_LINK = re.compile(r"\]\((?!https?:|#|mailto:|attachment:)([^)\s]+)\)")
 
 
 class SourceError(ValueError):
@@ -111,14 +114,17 @@ def notebook(source: str, name: str, *, solutions: bool) -> nbformat.NotebookNod
         if left_out in cell.tags:
             continue
         metadata = {"tags": list(cell.tags)} if cell.tags else {}
-        text = cell.text
-        if cell.kind == "markdown":
-            text = _described(text, name)
-            text = _from_below(text) if solutions else text
-        if solutions and number == 0:
-            text = text.replace("\n", " (with solutions)\n", 1)
-        new = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
-        made.append(new(text, id=str(len(made)), metadata=metadata))
+        about: dict[str, Any] = {"id": str(len(made)), "metadata": metadata}
+        if cell.kind == "code":
+            made.append(nbformat.v4.new_code_cell(cell.text, **about))
+            continue
+        text, pictures = _carried(cell.text, name)
+        if pictures:
+            about["attachments"] = pictures
+        if solutions:
+            text = _from_below(text)
+            text = text.replace("\n", " (with solutions)\n", 1) if number == 0 else text
+        made.append(nbformat.v4.new_markdown_cell(text, **about))
     return nbformat.v4.new_notebook(
         cells=made,
         metadata={
@@ -132,17 +138,23 @@ def notebook(source: str, name: str, *, solutions: bool) -> nbformat.NotebookNod
     )
 
 
-def _described(text: str, name: str) -> str:
-    """Pictures of the gallery with the words that its page has for them."""
+def _carried(text: str, name: str) -> tuple[str, dict[str, dict[str, str]]]:
+    """Prose with its pictures as attachments and their words for ``@``, and the attachments."""
     page = (GALLERY / "README.md").read_text(encoding="utf-8")
+    pictures: dict[str, dict[str, str]] = {}
 
-    def words(picture: re.Match[str]) -> str:
-        found = re.search(rf"!\[([^\]]+)\]\({re.escape(picture[1])}\)", page)
-        if found is None:
-            raise SourceError(f"{name}: the gallery's page has no picture {picture[1]}")
-        return f"![{found[1]}](../figures/{picture[1]})"
+    def attached(picture: re.Match[str]) -> str:
+        words, file = picture.groups()
+        if words == "@":
+            found = re.search(rf"!\[([^\]]+)\]\({re.escape(file)}\)", page)
+            if found is None:
+                raise SourceError(f"{name}: the gallery's page has no picture {file}")
+            words = found[1]
+        content = base64.b64encode((GALLERY / file).read_bytes()).decode("ascii")
+        pictures[file] = {"image/png": content}
+        return f"![{words}](attachment:{file})"
 
-    return _PICTURE.sub(words, text)
+    return _PICTURE.sub(attached, text), pictures
 
 
 def _from_below(text: str) -> str:

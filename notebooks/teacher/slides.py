@@ -74,12 +74,12 @@ def with_slides(notebook: nbformat.NotebookNode, *, code: bool = True) -> nbform
         for block in blocks(cell.source):
             if _HEADING.match(block):
                 heading, room = "", 0
-                put(nbformat.v4.new_markdown_cell(_with_formulas(block)), 90)
+                put(_prose(block, cell), 90)
                 heading = re.sub(r"[`*]", "", _HEADING.sub("", block))
                 continue
             guess = block.startswith("> **Predict.**")
             room = 0 if guess else room
-            put(nbformat.v4.new_markdown_cell(_with_formulas(block)), _weight(block))
+            put(_prose(block, cell), _weight(block))
             # What follows a question is its answer: on another slide.
             room = 0 if guess else room
     made = nbformat.v4.new_notebook(metadata={"title": notebook.metadata.get("title", "")})
@@ -88,6 +88,18 @@ def with_slides(notebook: nbformat.NotebookNode, *, code: bool = True) -> nbform
             cell.metadata["slideshow"] = {"slide_type": "-" if place else "slide"}
             made.cells.append(cell)
     return made
+
+
+def _prose(block: str, cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """A block of ``cell`` as a cell of its own, with the pictures that it shows."""
+    shown = {
+        name: data
+        for name, data in cell.get("attachments", {}).items()
+        if f"(attachment:{name})" in block
+    }
+    return nbformat.v4.new_markdown_cell(
+        _with_formulas(block), **({"attachments": shown} if shown else {})
+    )
 
 
 def blocks(prose: str) -> list[str]:

@@ -58,7 +58,7 @@ class Page:
     asked: list[str] = field(default_factory=list)
 
     def open(self, notebook: str) -> None:
-        self.page.goto(f"{self.url}/lab/tree/notebooks/{notebook}?token={self.token}")
+        self.page.goto(f"{self.url}/lab/tree/{notebook}?token={self.token}")
         # Before its kernel is idle, "Run All Cells" would ask for one.
         self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
         self.page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
@@ -73,6 +73,13 @@ class Page:
             timeout=180_000,
         )
         self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+
+    def widths_of_pictures_in_prose(self) -> list[int]:
+        """Of each picture in a cell of prose, also those that are folded in: 0, it did not come."""
+        self.page.wait_for_function("() => [...document.images].every(e => e.complete)", timeout=60_000)
+        pictures = self.page.locator(".jp-MarkdownCell img")
+        assert pictures.count() > 0
+        return [int(picture.evaluate("e => e.naturalWidth")) for picture in pictures.all()]
 
     def outside(self) -> list[str]:
         """Addresses that are not on this machine."""
@@ -102,6 +109,8 @@ def make_project(root: Path) -> Path:
 def jupyter_lab(project: Path, home: Path) -> Iterator[tuple[str, str]]:
     """Address and token of a JupyterLab that knows nothing of the user's own settings.
 
+    Started by README's line, which makes the notebooks' folder the root of the server.
+
     Raises
     ------
     RuntimeError : it did not start; holds what it said.
@@ -124,10 +133,10 @@ def jupyter_lab(project: Path, home: Path) -> Iterator[tuple[str, str]]:
     environment = os.environ | {name: str(home / folder) for name, folder in places.items()}
     environment["JUPYTER_TOKEN"] = token
     port = free_port()
-    command = [sys.executable, "-m", "jupyter", "lab", f"--port={port}", f"--ServerApp.root_dir={project}"]
+    command = [sys.executable, "-m", "jupyter", "lab", "notebooks/00_start_here.ipynb", f"--port={port}"]
     said: list[str] = []
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, cwd=project, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         try:

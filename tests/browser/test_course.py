@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,11 @@ from lab_server import NOTEBOOKS
 pytestmark = pytest.mark.slow
 
 COURSE = sorted(path.name for path in NOTEBOOKS.glob("0[1-9]_*.ipynb"))
-ROOT = NOTEBOOKS.parent
 
 
 @pytest.mark.parametrize("name", COURSE, ids=lambda name: name[:2])
 def test_a_learner_runs_it_and_moves_the_first_slider(browser_page, tmp_path: Path, name: str) -> None:
     at, page = browser_page, browser_page.page
-    shutil.copytree(
-        ROOT / "figures", at.project / "figures", ignore=shutil.ignore_patterns("exports", "*.svg")
-    )
     at.open(name)
     at.run_all()
     assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
@@ -47,6 +42,7 @@ def test_a_learner_runs_it_and_moves_the_first_slider(browser_page, tmp_path: Pa
         assert len(shown.get_attribute("alt") or "") > 40
         if shown.is_visible():
             assert shown.evaluate("e => e.naturalWidth > 100 && e.getBoundingClientRect().right <= 1280")
+    assert all(width > 100 for width in at.widths_of_pictures_in_prose())
     wide = page.evaluate(
         "() => [...document.querySelectorAll('.jp-Cell')].filter(e => e.scrollWidth > e.clientWidth + 2)"
         ".map(e => e.innerText.slice(0, 60))"

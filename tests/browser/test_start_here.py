@@ -19,6 +19,9 @@ def test_a_reader_runs_it_moves_a_slider_and_takes_the_chart_home(browser_page, 
     assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
 
+    # The pictures in the prose are there too, folded in as they are.
+    assert all(width > 100 for width in at.widths_of_pictures_in_prose())
+
     lab = page.locator(".fairq-lab").first
     picture = lab.locator(".fairq-picture img")
     before = picture.get_attribute("src")

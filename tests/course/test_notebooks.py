@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 from typing import Any
@@ -60,12 +61,28 @@ def test_links_lead_somewhere_and_pictures_have_words(path: Path) -> None:
     ways = 2 if path.name.startswith("00_") else 3
     assert len([link for link in links if link[2].endswith(".ipynb")]) >= ways, "back and on, top and bottom"
     for picture, words, target in links:
-        if not target.startswith(("http", "#")):
-            assert (path.parent / target).exists(), target
         if picture:
             assert len(words) > 60, f"{target}: words for those who cannot see it"
+        elif not target.startswith(("http", "#")):
+            assert (path.parent / target).exists(), target
     assert "[Glossary](" in prose
     assert "<img" not in prose
+
+
+@pytest.mark.parametrize("path", BOTH, ids=lambda p: f"{p.parent.name}-{p.stem[:2]}")
+def test_a_notebook_carries_its_pictures(path: Path) -> None:
+    """A link to a file leads nowhere once the notebook's own folder is the server's root."""
+    seen = 0
+    for cell in read(path).cells:
+        shown = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", cell.source) if cell.cell_type == "markdown" else []
+        carried = cell.get("attachments", {})
+        assert sorted(shown) == sorted(f"attachment:{name}" for name in carried)
+        for name, content in carried.items():
+            assert list(content) == ["image/png"]
+            picture = base64.b64decode(content["image/png"], validate=True)
+            assert picture == (NOTEBOOKS.parent / "figures" / name).read_bytes(), name
+            seen += 1
+    assert seen >= 1
 
 
 def test_no_solution_stands_in_a_students_notebook() -> None:

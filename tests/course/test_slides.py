@@ -27,7 +27,8 @@ def small_notebook(folder: Path) -> Path:
                 "## 1. A part\n\nSome *words* of [another](01_x.ipynb).\n\n$$\\rho = \\frac{a}{b}$$\n\n"
                 "> **Predict.** How many?\n\nThe answer is seven.\n\n"
                 "<details><summary>Nothing runs here?</summary>\n\n![x](../figures/x.png)\n\n</details>\n\n"
-                "```python\n# no heading\n```"
+                "```python\n# no heading\n```\n\n![Dots in words.](attachment:dot.png)",
+                attachments={"dot.png": {"image/png": PIXEL}},
             ),
             nbformat.v4.new_code_cell("lab", outputs=[nbformat.v4.new_output("display_data", picture)]),
             nbformat.v4.new_code_cell("answer = None", metadata={"tags": ["exercise"]}),
@@ -53,12 +54,22 @@ def test_slides_begin_at_headings_predictions_and_pictures(tmp_path: Path) -> No
     assert "rho" in made[1]
     assert "How many?" in made[2]
     assert "The answer is seven" in made[3], "not beside the question"
+    assert f'alt="Dots in words." src="data:image/png;base64,{PIXEL}"' in made[3], "a cell's own picture"
     assert PIXEL in made[4]
     assert 'alt="A picture in words."' in made[4]
     assert "1. A part" in made[4], "each slide says which part it belongs to"
     assert all(len(re.findall(r"\bword\b", page)) < 60 * 5 for page in made), "no slide is too long"
     assert len(re.findall(r"\bword\b", "".join(made))) == 60 * 9
-    for gone in ("model_id", "answer = None", "Glossary", "Nothing runs here", "../figures", "¶", ".ipynb"):
+    for gone in (
+        "model_id",
+        "answer = None",
+        "Glossary",
+        "Nothing runs here",
+        "../figures",
+        "attachment:",
+        "¶",
+        ".ipynb",
+    ):
         assert gone not in text, gone
     assert "<script src" not in text
     assert not re.search(r'(?:src|href)="https?:', text), "one file, no network"
