@@ -312,9 +312,7 @@ class Pool:
                 aside.append(entry)
                 if found is None or rank < found_rank:
                     found, found_rank = member, rank
-            elif gate is None:
-                aside.append(entry)
-            else:
+            elif gate is not None:  # without a gate nobody is held
                 self._set_back(entry, gate, aside)
             _drop_stale(heap)
             self.settle()
