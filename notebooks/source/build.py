@@ -4,7 +4,7 @@ The sources are MyST Markdown notebooks (``NN_question.md``): prose, ``{code-cel
 between two cells of prose. A cell tagged ``exercise`` stands in the student's notebook alone, one tagged
 ``solution`` in ``notebooks/solutions/`` alone; everything else stands in both. A gallery picture is
 ``![@](../figures/NAME.png)``: its words come from the gallery's own page. A notebook carries its pictures
-in itself, as attachments: it reads the same wherever it is copied, whatever folder the server calls its root.
+in itself, as attachments: it reads the same wherever it is copied, whatever the server's root is.
 
     uv run python notebooks/source/build.py            # writes what has changed
     uv run python notebooks/source/build.py --check    # writes nothing; fails when one is out of step
