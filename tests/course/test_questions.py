@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairq.capacity.modelled import from_profile
+from fairq.capacity.shape import Shape
 from fairq.check import Question, names, question
 from fairq.check.answers import Choice, Number, Order, Whole
 from fairq.check.replicas import home, movers
+from fairq.profiles import load_profile
 
 SEEDS = range(8)
 
@@ -249,6 +252,27 @@ def test_rounding_on_the_way_never_decides() -> None:
         plain = g["rate_per_s"] * g["service_s"] / g["most"]
         assert question("busy/slots_needed", seed).check(math.ceil(plain)).right, seed
         assert question("busy/slots_needed", seed).check(math.ceil(round(plain, 2))).right, seed
+
+
+def test_what_binds_is_what_its_own_numbers_say() -> None:
+    """By the numbers in the text, by those in the worked trace, and by the model of the engine."""
+    profile = load_profile("rtx4090-llama31-8b")
+    seen = set()
+    for seed in range(400):
+        q = question("people/what_binds", seed)
+        slots, held, prompt, output, average = (
+            int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", q.text)
+        )
+        assert average == prompt + output / 2
+        truth = "slots" if slots * average < held else "KV"
+        assert q.answer() == truth, q.text
+        total, each, fit, traced = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", q.trace()))
+        assert (total, each, traced) == (held, average, slots)
+        assert q.trace().endswith("\nAnswer: " + ("'slots'" if slots < fit else "'KV'")), q.trace()
+        card = from_profile(profile, Shape.of(prompt, output), max_num_seqs=slots)
+        assert (card.limits.wall == "slots") == (truth == "slots")
+        seen.add((slots, truth))
+    assert {(8, "slots"), (16, "slots"), (16, "KV"), (256, "KV")} <= seen
 
 
 def test_the_hockey_stick_needs_no_more_than_its_text() -> None:
