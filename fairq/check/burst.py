@@ -89,7 +89,7 @@ def what_changes(name: str, seed: int, rng: np.random.Generator) -> Question:
     return Question(
         name,
         seed,
-        f"Of a tenant's {total:,} requests all took 1 s. After a burst {per_cent(part)} of them take {slow} "
+        f"All of a tenant's {total:,} requests took 1 s. After a burst {per_cent(part)} of them take {slow} "
         "s, the others "
         'still 1 s. Which number shows it: "p50", "p99", "both" or "neither"?',
         {"part": part, "slow_s": slow, "requests": total},
