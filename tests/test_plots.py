@@ -311,8 +311,14 @@ def test_queue_depth_counts_who_waits() -> None:
         c for c in chart.axes[0].collections if isinstance(c, (PolyCollection, FillBetweenPolyCollection))
     ]
     assert max(area.get_paths()[0].vertices[:, 1].max() for area in areas) == 3
-    assert "at most 3" in chart.alt
-    assert "most of them from b" in chart.alt
+    assert "FIFO: at most 3 at 2.01 s, most of them from b; at most of each: a 1, b 2." in chart.alt
+    # In the axis's own unit: the same run, 500 times as slow.
+    slow = TWO_SLOTS.assign(
+        **{name: 500 * TWO_SLOTS[name] for name in ("arrival", "start", "finish", "left")}
+    )
+    chart = plots.queue_depth({"FIFO": slow})
+    assert chart.axes[0].get_xlabel() == "time (min)"
+    assert "at most 3 at 16.7 min, " in chart.alt
 
 
 def test_who_never_starts_waits_to_the_end_and_who_left_does_not() -> None:

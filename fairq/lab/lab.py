@@ -637,7 +637,8 @@ class Lab:
         measured = " ".join(f'data-{name}-ms="{1000 * seconds:.1f}"' for name, seconds in spent.items())
         self._picture.value = controls.picture_html(chart, LIVE_DPI, picture, measured)
         if "time_to" in self._spec.controls:
-            low, high = chart.axes[0].get_xlim()
+            # In seconds, as the boxes beside it, whatever the unit of the axis.
+            low, high = chart.data["window"]
             automatic = "" if choices["time_to"] > choices["time_from"] else " (automatic)"
             self._shown_time.value = f"shown: {number(low)} to {number(high)} s{automatic}"
         self._numbers.value = self._numbers_html(view, choices)

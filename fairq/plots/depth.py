@@ -32,7 +32,8 @@ def queue_depth(
 
     Returns
     -------
-    Chart; ``data["grid"]`` in seconds and ``data["waiting"]``: (policy, tenant) → counts on that grid.
+    Chart; ``data["grid"]`` in seconds, ``data["waiting"]``: (policy, tenant) → counts on that grid, and
+    ``data["window"]``: (from, to) in seconds.
     """
     folded, names, looks = prepare(requests, styles)
     low, high = span(folded, window)
@@ -90,19 +91,24 @@ def queue_depth(
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))
         axes.grid(True, axis="y")
     edge_labels(panels, columns, f"time ({unit_name})", "waiting")
-    chart.data.update(grid=grid, waiting=waiting)
+    chart.data.update(grid=grid, waiting=waiting, window=(low, high))
     chart.alt = "Requests waiting over time, one run. " + " ".join(
-        _sentence(p, total[p], grid, {t: waiting[p, t] for t in names}) for p in folded
+        _sentence(p, total[p], grid / unit, unit_name, {t: waiting[p, t] for t in names}) for p in folded
     )
     return chart
 
 
-def _sentence(policy: str, total: np.ndarray, grid: np.ndarray, waiting: Mapping[str, np.ndarray]) -> str:
+def _sentence(
+    policy: str, total: np.ndarray, times: np.ndarray, unit: str, waiting: Mapping[str, np.ndarray]
+) -> str:
+    """The longest queue, at a time in the axis's unit, and of each tenant the most that ever waited."""
     at = int(total.argmax())
     if not total[at]:
         return f"{policy}: nobody waits."
     most = max(waiting, key=lambda t: int(waiting[t][at]))
-    return f"{policy}: at most {int(total[at])} at {number(grid[at])} s, most of them from {most}."
+    longest = f"{policy}: at most {int(total[at])} at {number(times[at])} {unit}, most of them from {most}"
+    each = ", ".join(f"{tenant} {int(counts.max())}" for tenant, counts in waiting.items())
+    return f"{longest}; at most of each: {each}." if len(waiting) > 1 else f"{longest}."
 
 
 def _most(waiting: Mapping[tuple[str, str], np.ndarray], policy: str, names: list[str], at: int) -> str:

@@ -53,7 +53,7 @@ def batch_chart(
     Returns
     -------
     Chart; ``data["grid"]`` in seconds, shape (bins + 1,), and ``data["lines"]``: (panel, member) → the mean
-    in each bin of it, shape (bins,).
+    in each bin of it, shape (bins,); ``data["window"]``: (from, to) in seconds.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def batch_chart(
         axes.tick_params(labelbottom=last)
         if last:
             axes.set_xlabel(f"time ({unit_name})")
-    chart.data.update(grid=grid, lines=lines)
+    chart.data.update(grid=grid, lines=lines, window=(low, high))
     chart.alt = alt
     return chart
 

@@ -46,7 +46,8 @@ def slot_gantt(
 
     Returns
     -------
-    Chart; ``data["bars"]`` maps (policy, tenant) to an array of (slot, start, finish), one row per request.
+    Chart; ``data["bars"]`` maps (policy, tenant) to an array of (slot, start, finish), one row per request;
+    ``data["window"]`` is (from, to) in seconds.
     """
     folded, names, looks = prepare(requests, styles)
     low, high = span(folded, window)
@@ -110,7 +111,7 @@ def slot_gantt(
         axes.spines["left"].set_visible(False)
     if panels:
         panels[-1].set_xlabel(f"time ({unit_name})", color=INK)
-    chart.data["bars"] = bars
+    chart.data.update(bars=bars, window=(low, high))
     chart.alt = f"Slots over time from {number(low)} to {number(high)} s, one run. " + " ".join(
         f"{p}: "
         + ", ".join(

@@ -402,6 +402,17 @@ def test_differences_are_taken_run_by_run(lab: Lab) -> None:
     assert (low, high) == pytest.approx((expected.low, expected.high))
 
 
+def test_the_time_shown_is_in_seconds_also_where_the_axis_is_in_minutes() -> None:
+    lab = Lab(small(horizon_s=1200), replications=1)
+    lab.set(chart="queue")
+    assert "time (min)" in {axes.get_xlabel() for axes in lab.chart.axes}
+    _, minutes = lab.chart.axes[0].get_xlim()
+    assert minutes > 19
+    assert lab._shown_time.value == f"shown: 0 to {number(60 * minutes)} s (automatic)"
+    lab.set(time_to=60 * minutes)
+    assert lab.chart.axes[0].get_xlim() == pytest.approx((0, minutes)), "typed in, it shows the same"
+
+
 def test_the_time_window_reaches_the_chart(lab: Lab) -> None:
     for chart in ("queue", "slots"):
         lab.set(chart=chart)
