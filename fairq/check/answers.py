@@ -35,7 +35,7 @@ class Number:
     def problem(self, answer: Any) -> str | None:
         value = _number(answer)
         if value is None:
-            return f"the answer is a number ({self.unit}), got {answer!r}"
+            return f"the answer is a number ({self.unit}), got {_written(answer)}"
         truth = self.answer()
         if abs(value - truth) <= self.within * abs(truth) + 1e-12:
             return None
@@ -47,7 +47,7 @@ class Number:
 
     def show(self, answer: Any) -> str:
         value = _number(answer)
-        return repr(answer) if value is None else f"{four_digits(value)} {self.unit}".strip()
+        return _written(answer) if value is None else f"{four_digits(value)} {self.unit}".strip()
 
 
 SLIPS: Mapping[str, tuple[int, str, str]] = {
@@ -61,10 +61,11 @@ SLIPS: Mapping[str, tuple[int, str, str]] = {
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number, exactly. ``unit``: in the plural, such as "slots"."""
+    """A whole number, exactly. ``unit``: in the plural, such as "slots"; ``ordinal``: which, not how many."""
 
     truth: Callable[[], int]
     unit: str
+    ordinal: bool = False
 
     def answer(self) -> int:
         return int(self.truth())
@@ -72,17 +73,22 @@ class Whole:
     def problem(self, answer: Any) -> str | None:
         value = _number(answer)
         if value is None or not float(value).is_integer():
-            return f"the answer is a whole number ({self.unit}), got {answer!r}"
+            return f"the answer is a whole number ({self.unit}), got {_written(answer)}"
         truth = self.answer()
         if value == truth:
             return None
-        return f"{self.show(value)} is too {'many' if value > truth else 'few'}"
+        if self.ordinal:
+            return f"{self.show(value)} is too {'late' if value > truth else 'early'}"
+        verb = "is" if value == 1 else "are"
+        return f"{self.show(value)} {verb} too {'many' if value > truth else 'few'}"
 
     def show(self, answer: Any) -> str:
         value = _number(answer)
         if value is None:
-            return repr(answer)
+            return _written(answer)
         number = f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
+        if self.ordinal:
+            return f"{self.unit.removesuffix('s')} {number}"
         return f"{number} {self.unit if value != 1 else self.unit.removesuffix('s')}".strip()
 
 
@@ -98,11 +104,11 @@ class Choice:
 
     def problem(self, answer: Any) -> str | None:
         if not isinstance(answer, str) or answer.strip().lower() not in [o.lower() for o in self.options]:
-            return f"the answer is one of {', '.join(map(repr, self.options))}, got {answer!r}"
-        return None if answer.strip().lower() == self.answer().lower() else f"it is not {answer!r}"
+            return f"the answer is one of {', '.join(map(repr, self.options))}, got {_written(answer)}"
+        return None if answer.strip().lower() == self.answer().lower() else f"it is not {_written(answer)}"
 
     def show(self, answer: Any) -> str:
-        return repr(answer)
+        return _written(answer)
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ class Order:
     def problem(self, answer: Any) -> str | None:
         given = answer.replace(",", " ").split() if isinstance(answer, str) else answer
         if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
-            return f"the answer is a list of names, got {answer!r}"
+            return f"the answer is a list of names, got {_written(answer)}"
         truth = self.answer()
         if sorted(given) != sorted(truth):
             times = Counter(sorted(truth))
@@ -154,7 +160,20 @@ def per_cent(part: float) -> str:
 
 
 def _number(answer: Any) -> float | None:
-    """The answer as a finite number, or None. True is no number, "3" is none either."""
-    if isinstance(answer, bool) or not isinstance(answer, Real) or not isfinite(float(answer)):
+    """The answer as a finite number, or None. True is no number, "3" is none, nor is one beyond a float."""
+    if isinstance(answer, bool) or not isinstance(answer, Real):
         return None
-    return float(answer)
+    try:
+        value = float(answer)
+    except OverflowError:
+        return None
+    return value if isfinite(value) else None
+
+
+def _written(answer: Any) -> str:
+    """An answer as Python writes it, on one line at most."""
+    try:
+        text = repr(answer)
+    except ValueError:  # a whole number of thousands of digits
+        return "a number too long to write"
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -35,8 +35,8 @@ def behind_the_pile(name: str, seed: int, rng: np.random.Generator) -> Question:
         f"many seconds do you wait until your request gets a slot? (Within {per_cent(WITHIN)} counts.)",
         {"slots": slots, "service_s": service, "pile": pile, "later_s": later},
         Number(truth, "s", WITHIN),
-        "All slots work at the pile: when has the last request of it got a slot? You do not wait from the "
-        "moment of the pile on, but from the moment you ask.",
+        "All slots work at the pile: when is the whole pile done? You do not wait from the moment of the "
+        "pile on, but from the moment you ask.",
         lambda: (
             f"the whole pile: {pile} / {slots} slots × {service:g} s = {pile * service / slots:g} s\n"
             f"of these {later:g} s are over when you ask: {pile * service / slots:g} − {later:g}"

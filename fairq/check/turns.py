@@ -94,7 +94,7 @@ def visits(name: str, seed: int, rng: np.random.Generator) -> Question:
         "the quantum is "
         f"{quantum} tokens. At which of her visits is it sent: the 1st, the 2nd, …? (a whole number)",
         {"quantum": quantum, "weight": weight, "cost": cost},
-        Whole(truth, "visits"),
+        Whole(truth, "visits", ordinal=True),
         f"Each visit brings {quantum} × {weight} tokens of credit.",
         lambda: (
             f"{cost} / ({quantum} × {weight}) = {cost / quantum / weight:.3g}, rounded up: "

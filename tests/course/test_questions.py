@@ -23,7 +23,19 @@ SEEDS = range(8)
 def wrong_answers(q: Question) -> list[Any]:
     """Answers near and far that are not right, for this kind of question."""
     right = q.answer()
-    junk: list[Any] = [float("nan"), float("inf"), True, "", "a lot", [], object(), 10**9, -1]
+    junk: list[Any] = [
+        float("nan"),
+        float("inf"),
+        True,
+        "",
+        "a lot",
+        [],
+        object(),
+        10**9,
+        -1,
+        10**400,
+        -(10**400),
+    ]
     if isinstance(q.judge, Number):
         off = 1 + 2 * q.judge.within
         return [*junk, right * off, right / off, right * 1000, right / 1000, -right, 0, str(right)]
@@ -109,6 +121,17 @@ def test_verdicts_are_sentences() -> None:
     assert "name ana 2, ben 2, eva 2 times, got nothing." in turns.check("").words
     assert Whole(lambda: 1, "visits").show(1) == "1 visit"
     assert Whole(lambda: 1, "visits").show(1e99) == "1e+99 visits"
+    slots = Whole(lambda: 3, "slots")
+    assert [slots.problem(n) for n in (2, 1, 4)] == [
+        *("2 slots are too few", "1 slot is too few", "4 slots are too many")
+    ]
+    for judge in (slots, Number(lambda: 3.0, "s"), Choice(lambda: "a", ("a", "b")), Order(lambda: ["a"])):
+        assert f"got 1{'0' * 78}…" in str(judge.problem(10**400)), "beyond a float"
+        assert "got a number too long to write" in str(judge.problem(10**9000))
+    visit = question("turns/visits", 1)
+    assert visit.check(visit.answer()).words == f"Right: visit {visit.answer()}."
+    assert visit.check(visit.answer() + 1).words == f"Not yet: visit {visit.answer() + 1} is too late."
+    assert visit.check(visit.answer() - 1).words == f"Not yet: visit {visit.answer() - 1} is too early."
     assert [Number(lambda: 1.0, "").show(v) for v in (0.1215, 20.0, 10_300.4, 9_999.7, 0)] == [
         *("0.1215", "20", "10,300", "10,000", "0")
     ]
