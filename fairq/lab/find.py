@@ -151,7 +151,7 @@ class Finder:
         self.target: Any = widgets.Text(
             value="",
             description="Promise",
-            placeholder="chat p99 ttft < 2 s",
+            placeholder="all p99 ttft < 2 s",
             continuous_update=False,
             tooltip=f"{GRAMMAR}; 'and' joins two",
             style={"description_width": "initial"},
