@@ -67,7 +67,11 @@ def tune(
     *,
     columns: dict[str, Any],
 ) -> None:
-    """Find the setting that keeps a promise at the lowest price to the others."""
+    """Find the setting that keeps a promise at the lowest price to the others.
+
+    Prices within 2 % count as the same: of those it names the setting with the
+    least to set up, such as one that is in the file already.
+    """
     from fairq.commands.run import open_scenario, tell_lost
     from fairq.scenario.yaml_files import parse_yaml
     from fairq.sweep import SweepError, aside

@@ -28,6 +28,7 @@ from fairq.lab.dispatch import after_click, main_loop
 from fairq.lab.knobs import Choice
 from fairq.scenario import Scenario
 from fairq.tune import Tuning, parse_targets, tune
+from fairq.tune.decide import SAME
 from fairq.tune.report import brief, contents
 from fairq.tune.target import ALL, EACH, GRAMMAR, check_names
 
@@ -39,7 +40,8 @@ LINKED = ("policy.yaml", "report.html", "how_to_type_it.md")
 HELP = (
     "What would you like to promise? Every setting that a gateway could have is tried on the requests above,"
     " with the load and the engine set there: which ones keep the promise, and which of them costs the others"
-    " least?"
+    f" least? Prices within {100 * SAME:g} % count as the same: of those it names the setting with the least to"
+    " set up, such as one that is in the scenario already."
 )
 NAMED = 6
 """Names shown as examples of WHO."""

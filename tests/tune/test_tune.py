@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from fairq.cli import app
 from fairq.files import InputError
+from fairq.lab import find
 from fairq.scenario import Scenario, load_policy
 from fairq.sim import simulate
 from fairq.tune import Tuning, decide, parse_targets, settings, tune
@@ -51,6 +52,22 @@ def tuned(target: str = "chat max wait < 2 s", **options: Any) -> Tuning:
 
 
 # -- by hand --------------------------------------------------------------------------------------------
+
+
+def test_of_equal_prices_the_one_that_is_there_already_is_named_and_the_help_says_so() -> None:
+    """fair, as written, serves chat second: the batch ends at 1, 3, 4 … 21; VTC third, at 1, 2, 4 … 21."""
+    made = tuned()
+    price = made.table.set_index("setting")["price"]
+    today = sum(range(1, 21))
+    assert price["fair"] == pytest.approx((1 + sum(range(3, 22))) / today)
+    assert price["VTC"] == pytest.approx((1 + 2 + sum(range(4, 22))) / today)
+    assert price["VTC"] < price["fair"] < 1.02 * price["VTC"]
+    assert made.chosen is not None
+    assert made.chosen.name == "fair"
+    said = "Prices within 2 % count as the same: of those it names the setting with the least to set up"
+    shown = CliRunner().invoke(app, ["tune", "--help"], env={"COLUMNS": "200"}).output
+    for text in (" ".join(shown.split()), find.HELP):
+        assert f"{said}, such as one that is in the" in text
 
 
 def test_the_setting_its_figures_and_its_price_by_hand() -> None:
