@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from fairq import DRR, Request, bench
 from fairq.cli import app
+from fairq.lab import Lab
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -248,6 +249,20 @@ def test_the_tables_are_those_of_the_bench(case: bench.Case) -> None:
         assert f"noisy ones {paid:,.0f} s more" in README.replace("\n", " ")
     else:
         assert f"Means of {case.replications} runs" in README
+
+
+def test_the_buttons_it_names_are_in_the_lab() -> None:
+    def texts(widget: Any) -> Iterator[str]:
+        yield from (getattr(widget, "description", ""), str(getattr(widget, "value", "")))
+        for child in getattr(widget, "children", ()):
+            yield from texts(child)
+
+    start = README.partition("## Start\n")[2].partition("\n## ")[0]
+    named = [words for words in re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", start) if "→" not in words]
+    assert len(named) >= 4
+    there = list(texts(Lab("noisy_burst", replications=1).widget))
+    for words in named:
+        assert any(re.search(rf"(^|>){re.escape(words)}($|<)", text) for text in there), words
 
 
 def test_what_is_linked_or_listed_exists() -> None:
