@@ -8,7 +8,7 @@ from typing import Any
 
 from fairq.lab.steps import accounts_of
 from fairq.plots import OTHERS, TenantStyle, number
-from fairq.plots.step import MEASURES
+from fairq.plots.step import MEASURES, said
 from fairq.request import Number
 
 State = Mapping[str, Any]
@@ -105,7 +105,7 @@ def log_html(state: State, styles: Mapping[str, TenantStyle]) -> str:
         body.append(
             f"<tr><td>{entry['step']}</td><td>{_value(entry['time'])}</td>"
             f'<td class="fairq-name">{name}</td><td>{slot}</td>'
-            f'<td class="fairq-why">{escape(entry["why"])}</td></tr>'
+            f'<td class="fairq-why">{escape(said(entry))}</td></tr>'
         )
     if not body:
         return '<div class="fairq-table">No decision so far.</div>'

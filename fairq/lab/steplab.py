@@ -17,7 +17,7 @@ from fairq.lab.knobs import Knob
 from fairq.lab.steps import Source, Steps, accounts_of
 from fairq.plots import Chart, tenant_styles
 from fairq.plots.quick import quick_png
-from fairq.plots.step import named_tenants, step_chart, text_rows
+from fairq.plots.step import named_tenants, said, step_chart, text_rows
 from fairq.request import Request
 
 DPI = 120.0
@@ -49,7 +49,7 @@ class StepLab:
         self._lock = threading.RLock()
         self._styles = tenant_styles(named_tenants(self._steps.tenants))
         last = self._steps.state(len(self._steps))
-        whys = [*(entry["why"] for entry in self._steps.log), last["why"]]
+        whys = [*(said(entry) for entry in self._steps.log), said(last)]
         self._room = text_rows(whys, self._steps.limits)
         self._state = self._steps.state(0)
         self._chart: Chart | None = None
@@ -223,7 +223,7 @@ class StepLab:
     def _tell(self) -> None:
         state = self._state
         end = " This is the end." if state["finished"] else ""
-        self._say(f"{state['step']} of {len(self)} decisions taken. {state['why']}{end}")
+        self._say(f"{state['step']} of {len(self)} decisions taken. {said(state)}{end}")
 
     def _say(self, words: str, error: bool = False) -> None:
         color = "#B3261E" if error else "var(--jp-ui-font-color1,#1F2933)"

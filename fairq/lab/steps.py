@@ -26,6 +26,9 @@ MOST = 1000
 EVERY = 16
 """After so many decisions a copy is kept to start from."""
 
+NAMED = 6
+"""So many of those whose visits are passed are named."""
+
 MEASURES = ("deficit", "counter", "start")
 """What an account may be drawn by, see :meth:`fairq.Policy.snapshot`."""
 
@@ -88,7 +91,7 @@ class Steps:
                 self._copies.append(copy.deepcopy(self._walk))
             view = self._walk.snapshot()
             self._widen(view)
-            self._record(view["why"])
+            self._record(view)
         self._widen(self._walk.snapshot())
 
     def __len__(self) -> int:
@@ -102,9 +105,10 @@ class Steps:
         ``slots``: per slot ``None`` or ``tenant, id, name, short, cost, start, finish``; ``accounts``: as in
         the policy's snapshot; ``limits``: caps, floors and branches in words; ``next``: the decision that
         will be taken, as it will stand in the log, ``None`` at the end; ``visit``: whose turn it is and, in
-        a round, which; ``why``: a sentence; ``log``: the decisions so far, each a dict of ``step, time,
-        tenant, id, name, short, cost, slot, finish, why`` (tenant to finish ``None`` where all were held
-        back); ``to_come``: how many have not arrived; ``finished``; ``end``: when the last one ends;
+        a round, which; ``passed``: whose visits are passed on the way there because they cannot pay yet, in
+        words, or ``""``; ``why``: a sentence; ``log``: the decisions so far, each a dict of ``step, time,
+        tenant, id, name, short, cost, slot, finish, passed, why`` (tenant to finish ``None`` where all were
+        held back); ``to_come``: how many have not arrived; ``finished``; ``end``: when the last one ends;
         ``typical``: the mean service (s).
 
         Raises
@@ -142,6 +146,7 @@ class Steps:
             "limits": limits(view),
             "next": following,
             "visit": _visit(following, view["accounts"]),
+            "passed": "" if following is None else following["passed"],
             "why": view["why"],
             "log": [dict(entry) for entry in self.log[:n]],
             "to_come": walk.to_come,
@@ -159,7 +164,7 @@ class Steps:
         while self._walk.decisions < n:
             self._walk.snapshot()
             expected = self._chosen[self._walk.decisions]
-            request, _ = self._walk.decide()
+            request, _, _ = self._walk.decide()
             if request is not expected:
                 made = self._walk.decisions
                 self._walk = copy.deepcopy(self._copies[0])
@@ -169,10 +174,10 @@ class Steps:
                 )
         return self._walk
 
-    def _record(self, why: str) -> None:
+    def _record(self, view: Mapping[str, Any]) -> None:
         walk = self._walk
         time = walk.time
-        request, slot = walk.decide()
+        request, slot, after = walk.decide()
         self._chosen.append(request)
         self.log.append(
             {
@@ -185,7 +190,8 @@ class Steps:
                 "cost": None if request is None else request.cost,
                 "slot": slot,
                 "finish": None if request is None else time + self._service[request],
-                "why": why,
+                "passed": "" if request is None else passed(view["accounts"], after, request.tenant),
+                "why": view["why"],
             }
         )
 
@@ -260,9 +266,13 @@ class _Walk:
     def peek(self) -> Request | None:
         return self.policy.peek(now=self._now)
 
-    def decide(self) -> tuple[Request | None, int | None]:
-        """Ask the policy, start what it chose, and go on to the next decision."""
+    def decide(self) -> tuple[Request | None, int | None, dict[str, Any]]:
+        """Ask the policy, start what it chose, and go on to the next decision.
+
+        Returns what it chose, its slot, and the accounts as the decision alone left them.
+        """
         request = self.policy.get(now=self._now)
+        after = self.snapshot()["accounts"]
         slot = None
         if request is None:
             self._held = True
@@ -272,7 +282,7 @@ class _Walk:
             heappush(self.ends, (self.time + self._service[request], self.decisions, request, slot))
         self.decisions += 1
         self._go_on()
-        return request, slot
+        return request, slot, after
 
     def _go_on(self) -> None:
         while not self.deciding:
@@ -321,6 +331,25 @@ def limits(view: Mapping[str, Any]) -> list[str]:
     for name, inner in (view.get("inside") or {}).items():
         words += [f"In {name}: {sentence}" for sentence in limits(inner)]
     return words
+
+
+def passed(
+    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]], tenant: str
+) -> str:
+    """Whose visits a decision for ``tenant`` passes, with the credit they bring, in words; or ``""``."""
+    own = {tenant} if tenant in before else {name for name in before if name.startswith(f"{tenant} in ")}
+    gained = {}
+    for name, account in before.items():
+        if "gain" in account and name in after and name not in own:
+            was, now = account["deficit"], after[name]["deficit"]
+            if now > was:
+                gained[name] = was, now
+    if not gained:
+        return ""
+    shown = [f"{n} {_short(a)} + {_short(b - a)} = {_short(b)}" for n, (a, b) in list(gained.items())[:NAMED]]
+    if len(gained) > NAMED:
+        shown.append(f"and {len(gained) - NAMED} more")
+    return f"Visited on the way, and short of credit still: {', '.join(shown)}."
 
 
 def accounts_of(accounts: Mapping[str, Mapping[str, Any]], tenant: str) -> dict[str, Mapping[str, Any]]:

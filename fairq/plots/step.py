@@ -72,9 +72,14 @@ def headline(state: State) -> str:
     return f"{which}: {entry['name']} into slot {entry['slot'] + 1}{turn}"
 
 
+def said(decision: Mapping[str, Any]) -> str:
+    """Why a decision (or the next one of a state) is taken, after whom it passes."""
+    return f"{decision['passed']} {decision['why']}".lstrip()
+
+
 def described(state: State) -> str:
     """The picture in words."""
-    parts = [f"{state['policy']}. {headline(state)}. {state['why']}"]
+    parts = [f"{state['policy']}. {headline(state)}. {said(state)}"]
     waits = [f"{tenant} {len(line)}" for tenant, line in state["lines"].items()]
     if waits:
         parts.append(f"Waiting: {', '.join(waits)}.")
@@ -124,7 +129,7 @@ def step_chart(
     if accounts is None:
         accounts = {name: {"": account} for name, account in state["accounts"].items()}
     slots = len(state["slots"])
-    reason, foot = _wrapped(state["why"], 8.8), _limits(state["limits"])
+    reason, foot = _wrapped(said(state), 8.8), _limits(state["limits"])
     reasons, feet = max(room[0], len(reason)), max(room[1], len(foot))
     head = 0.12 + 0.25 + 0.17 * reasons + 0.34
     slots_in = slots * max(0.16, min(0.3, 2.4 / slots))

@@ -128,6 +128,34 @@ def test_a_cost_above_the_quantum_by_hand():
     assert steps.state(2)["why"] == ("A's turn in round 3: deficit 20 + visit of 10 = 30 covers the cost 25.")
 
 
+def test_visits_that_are_passed_are_told_by_hand():
+    """Quantum 500, one slot. Round 1: Ana 500 pays 200 and 200; Ben 500 < 600, Eva 500 < 900 are passed.
+    Round 2: Ana 100 + 500 pays the rest; Ben 1000, Eva 1000 are served; round 3: Ben 400 + 500.
+    """
+    asks = [("ana", 200)] * 4 + [("ben", 600)] * 2 + [("eva", 900)]
+    steps = Steps(DRR(500), [Request(who, cost, arrival=0, service=1) for who, cost in asks])
+    assert [entry["tenant"] for entry in steps.log] == ["ana"] * 4 + ["ben", "eva", "ben"]
+    told = "Visited on the way, and short of credit still: ben 0 + 500 = 500, eva 0 + 500 = 500."
+    assert [entry["passed"] for entry in steps.log] == ["", "", told, "", "", "", ""]
+    assert [steps.state(n)["passed"] for n in (7, 2, 3, 0)] == ["", told, "", ""]
+    lab = StepLab(DRR(500), [Request(who, cost, arrival=0, service=1) for who, cost in asks]).to(2)
+    assert f"{told} ana's turn in round 2" in lab.chart.alt
+
+
+def test_many_visits_on_the_way_are_several_gains_and_many_tenants_are_counted():
+    """Quantum 1. A's 1 goes in round 1, then B's 3 in round 3: A was visited in rounds 2 and 3 (2 < 9), the
+    seven behind B in rounds 1 and 2 (2 < 3).
+    """
+    requests = [Request("A", cost, arrival=0, service=1) for cost in (1, 9)]
+    requests += [Request(who, 3, arrival=0, service=1) for who in "BCDEFGHI"]
+    steps = Steps(DRR(1), requests)
+    assert steps.log[1]["tenant"] == "B"
+    assert steps.log[1]["passed"] == (
+        "Visited on the way, and short of credit still: A 0 + 2 = 2, C 0 + 2 = 2, D 0 + 2 = 2, E 0 + 2 = 2, "
+        "F 0 + 2 = 2, G 0 + 2 = 2, and 2 more."
+    )
+
+
 def test_to_be_held_back_is_a_decision_too():
     """Two slots, one key with a cap of 1: at 0 and at 1 the second slot stays free."""
     requests = [Request("a", 1, arrival=t, service=2, id=t) for t in (0, 0, 1)]
