@@ -167,6 +167,7 @@ class Part:
             "overhead_gb": self.overhead_bytes / 1e9,
             "kv_gb": max(0, self.kv_bytes) / 1e9,
             "kv_tokens": self.kv_tokens,
+            "context": self.context,
             "kv_tokens_card": self.kv_tokens_card,
             "fits": self.fits,
             "says": self.says,
@@ -255,7 +256,8 @@ def memory_rows(
     """A table: every model on every split of the card, (way, parts); default: one engine and two halves.
 
     Columns: ``model, title, way, parts``, then of one part ``part_gb, unused_gb, weights_gb, overhead_gb,
-    kv_gb, kv_tokens``, of the card ``kv_tokens_card``, and ``fits, says``. GB are 10⁹ bytes.
+    kv_gb, kv_tokens``, ``context`` (what one request may need), of the card ``kv_tokens_card``, and ``fits,
+    says``. GB are 10⁹ bytes.
     """
     if splits is None:
         splits = [("one engine", 1), ("MIG", 2)]

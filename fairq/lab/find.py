@@ -40,8 +40,8 @@ LINKED = ("policy.yaml", "report.html", "how_to_type_it.md")
 HELP = (
     "What would you like to promise? Every setting that a gateway could have is tried on the requests above,"
     " with the load and the engine set there: which ones keep the promise, and which of them costs the others"
-    f" least? Prices within {100 * SAME:g} % count as the same: of those it names the setting with the least to"
-    " set up, such as one that is in the scenario already."
+    f" least? Prices within {100 * SAME:g} % count as the same: of those it names the setting with the least"
+    " to set up, such as one that is in the scenario already."
 )
 NAMED = 6
 """Names shown as examples of WHO."""

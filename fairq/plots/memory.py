@@ -45,7 +45,7 @@ def memory_bars(rows: Sequence[Mapping[str, Any]], *, note: str = "") -> Chart:
     Parameters
     ----------
     rows : as ``fairq.memory.memory_rows`` gives them: ``title, way, parts, part_gb, unused_gb, weights_gb,
-        overhead_gb, kv_gb, fits, says`` (GB of one part).
+        overhead_gb, kv_gb, kv_tokens, context, fits, says`` (GB of one part).
     note : put at the end of the subtitle.
 
     Raises
@@ -149,7 +149,7 @@ def _short(row: Mapping[str, Any]) -> str:
 
 
 def _kv_words(row: Mapping[str, Any], words: str) -> str:
-    return words if row["fits"] else f"does not fit: {row['kv_tokens']:,} KV tokens"
+    return words if row["fits"] else f"does not fit: KV for {row['kv_tokens']:,} of {row['context']:,} tokens"
 
 
 def _finding(rows: Sequence[Mapping[str, Any]]) -> str:

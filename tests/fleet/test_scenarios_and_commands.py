@@ -206,6 +206,7 @@ def test_memory_bars_say_what_fits() -> None:
     assert "14B int4, MIG × 2: does not fit" in chart.alt
     assert "8B int4, one engine: 120,128 KV tokens" in chart.alt
     words = " ".join(text.get_text() for text in chart.texts)
+    assert "does not fit: KV for 704 of 4,096 tokens" in words, "of what one request may need"
     assert "8B bf16 and 14B int4 do not fit half of this card" in words.replace("\n", " ")
     fits = memory_bars(memory_rows([load_model("llama31-8b-int4")]))
     # 15.7 GB of KV in one, 2 · 4.4 in two halves
