@@ -104,13 +104,12 @@ def reset(name: str, folder: Path) -> tuple[Path, Path | None]:
 
 
 def copy_all(folder: Path) -> list[Path]:
-    """Every notebook, and the pages they link to, to ``folder/notebooks``; pictures to ``folder/figures``.
+    """Every notebook, and the pages they link to, to ``folder/notebooks``.
 
     What is there already stays as it is. Returns the notebooks copied.
     """
-    beside = {folder / "figures" / picture.name: picture for picture in pictures()}
-    beside |= {folder / "notebooks" / page.name: page for page in _pages()}
-    for aim, source in beside.items():
+    for source in _pages():
+        aim = folder / "notebooks" / source.name
         if not aim.exists():
             write_whole(aim, source.read_bytes())
     aims = {name: folder / "notebooks" / name for name in names()}
@@ -133,14 +132,6 @@ def _pages() -> list[Path]:
     root = clone()
     folder = packaged() or (root / "notebooks" if root is not None else None)
     return [] if folder is None else sorted(folder.glob("*.md"))
-
-
-def pictures() -> list[Path]:
-    """The charts that the notebooks show: PNG files of the gallery."""
-    inside = _PACKAGE / "_figures"
-    root = clone()
-    folder = inside if inside.is_dir() else root / "figures" if root is not None else inside
-    return sorted(folder.glob("*.png"))
 
 
 def _free(path: Path) -> Path:

@@ -29,7 +29,7 @@ def list_() -> None:
 def copy(
     folder: Annotated[Path, typer.Argument(help="Where to; made when it is missing.")],
 ) -> None:
-    """Copy the notebooks and their pictures to a folder to work in. What is there already stays as it is."""
+    """Copy the notebooks to a folder to work in. What is there already stays as it is."""
     from fairq.notebooks import copy_all, names
 
     try:

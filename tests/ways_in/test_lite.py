@@ -78,7 +78,6 @@ def test_the_site_has_an_index_the_notebooks_and_the_wheels(site: Path) -> None:
     listed = json.loads((site / "api/contents/notebooks/all.json").read_text())["content"]
     there = {entry["name"] for entry in listed}
     assert {path.name for path in (ROOT / "notebooks").glob("0?_*.ipynb")} <= there
-    assert (site / "files/figures/fifo_or_fair.png").is_file()
     # A second build replaces the first.
     config = json.loads((site / "jupyter-lite.json").read_text())
     assert config["jupyter-lite-schema-version"] == 0
