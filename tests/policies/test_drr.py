@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from itertools import count
 
 import pytest
 
@@ -144,6 +145,32 @@ def test_a_weight_changes_from_the_next_visit_on():
     assert served(queue, 2) == "A1 B1"
     queue.set_weight("A", 3)
     assert served(queue) == "A2 A3 A4 B2 A5 A6 B3"
+
+
+@pytest.mark.parametrize(
+    ("quantum", "first", "second"),
+    [(0.52, 0.5, 4.7), (0.04, 1.5, 5.7), (0.03, 0.03, 9), (0.12, 0.12, 48)],
+)
+def test_rounds_are_counted_as_floats_add_up(quantum, first, second):
+    """Divided, these come out a visit short or a visit over: what counts is credit + visits·quantum."""
+    visits = next(v for v in count(1) if v * quantum >= first)
+    left = visits * quantum - first
+    more = next(v for v in count(1) if left + v * quantum >= second)
+    policy = DRR(quantum)
+    for tenant, cost in (("a", first), ("b", 1000), ("a", second)):
+        policy.put(Request(tenant, cost))
+    assert policy.snapshot()["accounts"]["a"]["due"] == visits
+    assert policy.get().tenant == "a"
+    assert policy.snapshot()["accounts"]["a"]["due"] == visits + more
+
+
+def test_rounds_beyond_what_a_float_can_count():
+    """A cost of 3 by 2⁻⁶⁰ a visit takes 3·2⁶⁰ visits, and b at weight 3 a third of them."""
+    policy = DRR(2.0**-60, {"b": 3})
+    for tenant in "ab":
+        policy.put(Request(tenant, 3))
+    due = {name: account["due"] for name, account in policy.snapshot()["accounts"].items()}
+    assert due == {"a": 3 * 2**60, "b": 2**60}
 
 
 def test_a_tiny_quantum_gives_the_order_of_the_ring_without_walking_it():
