@@ -111,6 +111,13 @@ def test_two_policies_do_not_share_one_inside(around):
         around(inner)
 
 
+def test_a_policy_that_is_a_level_is_inside():
+    inner = FIFO()
+    Levels({0: inner})
+    with pytest.raises(ValueError, match=r"a policy of its own, got .*FIFO.* inside another already"):
+        KeyCaps(inner)
+
+
 def test_what_is_refused_leaves_the_inner_policy_free():
     inner = FIFO()
     for refused in (
