@@ -164,7 +164,8 @@ class Steps:
         while self._walk.decisions < n:
             self._walk.snapshot()
             expected = self._chosen[self._walk.decisions]
-            request, _, _ = self._walk.decide()
+            request = self._walk.choose()
+            self._walk.start(request)
             if request is not expected:
                 made = self._walk.decisions
                 self._walk = copy.deepcopy(self._copies[0])
@@ -177,7 +178,9 @@ class Steps:
     def _record(self, view: Mapping[str, Any]) -> None:
         walk = self._walk
         time = walk.time
-        request, slot, after = walk.decide()
+        request = walk.choose()
+        after = walk.snapshot()["accounts"]  # as the decision alone leaves them
+        slot = walk.start(request)
         self._chosen.append(request)
         self.log.append(
             {
@@ -266,13 +269,12 @@ class _Walk:
     def peek(self) -> Request | None:
         return self.policy.peek(now=self._now)
 
-    def decide(self) -> tuple[Request | None, int | None, dict[str, Any]]:
-        """Ask the policy, start what it chose, and go on to the next decision.
+    def choose(self) -> Request | None:
+        """Ask the policy."""
+        return self.policy.get(now=self._now)
 
-        Returns what it chose, its slot, and the accounts as the decision alone left them.
-        """
-        request = self.policy.get(now=self._now)
-        after = self.snapshot()["accounts"]
+    def start(self, request: Request | None) -> int | None:
+        """Start what it chose, and go on to the next decision. Returns the slot, if any."""
         slot = None
         if request is None:
             self._held = True
@@ -282,7 +284,7 @@ class _Walk:
             heappush(self.ends, (self.time + self._service[request], self.decisions, request, slot))
         self.decisions += 1
         self._go_on()
-        return request, slot, after
+        return slot
 
     def _go_on(self) -> None:
         while not self.deciding:
