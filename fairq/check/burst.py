@@ -12,16 +12,18 @@ from fairq.check.question import Question
 from fairq.sim import SlotEngine, simulate
 
 
+def wait_behind(pile: int, service: float, slots: int, later: float = 0.0) -> float:
+    """How long (s) one waits who asks ``later`` s after a pile came to free slots, all requests alike."""
+    requests = [Request("nightly", 1, arrival=0.0, service=service) for _ in range(pile)]
+    requests.append(Request("you", 1, arrival=later, service=service))
+    rows = simulate(requests, FIFO(), SlotEngine(slots)).requests
+    return float(rows.loc[rows["tenant"] == "you", "wait"].iloc[0])
+
+
 def behind_the_burst(name: str, seed: int, rng: np.random.Generator) -> Question:
     slots = int(rng.choice([4, 8, 16]))
     service = float(rng.integers(2, 11))
     pile = slots * int(rng.integers(8, 40))
-
-    def truth() -> float:
-        requests = [Request("nightly", 1, arrival=0.0, service=service) for _ in range(pile)]
-        requests.append(Request("you", 1, arrival=0.0, service=service))
-        rows = simulate(requests, FIFO(), SlotEngine(slots)).requests
-        return float(rows.loc[rows["tenant"] == "you", "wait"].iloc[0])
 
     return Question(
         name,
@@ -30,7 +32,7 @@ def behind_the_burst(name: str, seed: int, rng: np.random.Generator) -> Question
         "moment, and yours "
         "comes right behind them. First come, first served: how many seconds until yours starts?",
         {"slots": slots, "service_s": service, "pile": pile},
-        Number(truth, "s"),
+        Number(lambda: wait_behind(pile, service, slots), "s"),
         f"The card does {slots} requests every {service:g} s. How long does it take for the pile?",
         lambda: (
             f"the card finishes {slots} / {service:g} s = {slots / service:.4g} requests per second\n"

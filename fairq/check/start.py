@@ -6,6 +6,7 @@ import numpy as np
 
 from fairq import FIFO, Request
 from fairq.check.answers import Number, per_cent
+from fairq.check.burst import wait_behind
 from fairq.check.question import Question
 from fairq.sim import SlotEngine, simulate
 
@@ -21,12 +22,6 @@ def behind_the_pile(name: str, seed: int, rng: np.random.Generator) -> Question:
     # Late enough that it shows when it is forgotten, with more than twenty rounds still to go.
     later = float(round(rng.uniform(0.15, 0.33) * rounds * service))
 
-    def truth() -> float:
-        requests = [Request("nightly", 1, arrival=0.0, service=service) for _ in range(pile)]
-        requests.append(Request("you", 1, arrival=later, service=service))
-        rows = simulate(requests, FIFO(), SlotEngine(slots)).requests
-        return float(rows.loc[rows["tenant"] == "you", "wait"].iloc[0])
-
     return Question(
         name,
         seed,
@@ -34,7 +29,7 @@ def behind_the_pile(name: str, seed: int, rng: np.random.Generator) -> Question:
         f"one moment; you ask {later:g} s later, and nobody else in between. First come, first served: how "
         f"many seconds do you wait until your request gets a slot? (Within {per_cent(WITHIN)} counts.)",
         {"slots": slots, "service_s": service, "pile": pile, "later_s": later},
-        Number(truth, "s", WITHIN),
+        Number(lambda: wait_behind(pile, service, slots, later), "s", WITHIN),
         "All slots work at the pile: when is the whole pile done? You do not wait from the moment of the "
         "pile on, but from the moment you ask.",
         lambda: (

@@ -33,7 +33,7 @@ TAGS = {"exercise", "solution"}
 
 _FENCE = re.compile(r"```\{code-cell\}.*")
 _BREAK = re.compile(r"\+\+\+\s*(\{.*\})?\s*")
-_PICTURE = re.compile(r"!\[([^\]]*)\]\(\.\./figures/([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[([^\]]*)\]\(\.\./figures/([^)\s]+\.png)\)")
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:|attachment:)([^)\s]+)\)")
 
 

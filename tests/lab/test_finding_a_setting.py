@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import queue
 import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from loops import Loop
 from test_upload import rows, upload
 from typer.testing import CliRunner
 
@@ -231,25 +231,6 @@ def test_a_scenario_has_it_too_and_a_lesson_need_not(project: Path) -> None:
 
 
 # -- beside the kernel's main loop ----------------------------------------------------------------------
-
-
-class Loop:
-    """A main loop whose calls the test makes."""
-
-    def __init__(self) -> None:
-        self.calls: queue.Queue[tuple[Any, ...]] = queue.Queue()
-
-    def add_callback(self, call: Any, *arguments: Any) -> None:
-        self.calls.put((call, *arguments))
-
-    def call_later(self, seconds: float, call: Any) -> None:
-        assert seconds > 0
-        self.calls.put((call,))
-
-    def step(self) -> str:
-        call, *arguments = self.calls.get(timeout=60)
-        call(*arguments)
-        return str(call.__name__)
 
 
 @pytest.fixture

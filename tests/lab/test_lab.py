@@ -6,11 +6,11 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from loops import Loop
 from matplotlib.text import Text
 
 from fairq.data import data_path
@@ -723,24 +723,13 @@ def test_export_buttons_write_files_and_offer_links(lab: Lab, project: Path) -> 
 def test_a_number_typed_just_before_the_click_is_in_the_file(
     lab: Lab, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Loop:
-        def __init__(self) -> None:
-            self.calls: list[Any] = []
-
-        def add_callback(self, call: Any, *arguments: Any) -> None:
-            self.calls.append((call, arguments))
-
-        def call_later(self, seconds: float, call: Any) -> None:
-            self.calls.append((call, ()))
-
     loop = Loop()
     with monkeypatch.context() as kernel:
         kernel.setattr("fairq.lab.lab.main_loop", lambda: loop)
         lab._export(["json"])  # the click comes first …
     lab.set(slots=3)  # … the number second, by another thread
-    while loop.calls:
-        call, arguments = loop.calls.pop(0)
-        call(*arguments)
+    while not loop.calls.empty():
+        loop.step()
     saved = json.loads((project / "figures" / "exports" / "small-box_bars.json").read_text())
     assert saved["settings"]["slots"] == 3
 
