@@ -73,6 +73,7 @@ class Finder:
     ) -> None:
         self._ask, self._loop = ask, loop
         self._base: Scenario | None = None
+        self._pressed_on: Scenario | None = None
         self._made: Tuning | None = None
         self._running = False
         self._stop = threading.Event()
@@ -224,6 +225,7 @@ class Finder:
     # ------------------------------------------------------------------ a sweep
 
     def _pressed(self) -> None:
+        self._pressed_on = self._base
         after_click(self._begin, self._loop)
 
     def _halted(self) -> None:
@@ -231,6 +233,9 @@ class Finder:
 
     def _begin(self) -> None:
         if self._running:
+            return
+        if self._pressed_on is not self._base:
+            self._say("Another log or scenario was opened meanwhile: press the button again.", error=True)
             return
         try:
             asked = self._asked()

@@ -260,6 +260,22 @@ def test_a_promise_that_arrives_after_the_click_is_the_one_that_counts(beside: t
     assert not finder._go.disabled
 
 
+def test_a_click_is_not_carried_over_to_what_is_opened_after_it(beside: tuple[Finder, Loop]) -> None:
+    finder, loop = beside
+    finder._go.click()
+    finder.open(Scenario.load("noisy_burst"))
+    finder.target.value = "small p99 latency < 2 s"  # as a suggestion is made
+    assert [loop.step(), loop.step()] == ["call_later", "_begin"]
+    assert "was opened meanwhile: press the button again" in finder._status.value
+    assert not finder._go.disabled
+    finder._go.click()
+    assert [loop.step(), loop.step()] == ["call_later", "_begin"]
+    assert finder._go.disabled, "pressed again, it runs"
+    finder._halt.click()
+    while loop.step() != "_over":
+        pass
+
+
 def test_the_sweep_runs_in_a_thread_and_the_page_changes_on_the_main_loop(
     beside: tuple[Finder, Loop],
 ) -> None:
