@@ -88,13 +88,14 @@ def reset(name: str, folder: Path) -> tuple[Path, Path | None]:
 
     Raises
     ------
-    InputError : no such notebook, or no original. OSError : the folder cannot be written.
+    InputError : no such notebook, no original, or something else in its place. OSError : the folder cannot be
+        written.
     """
     name = find(name)
     content = original(name)
     path = place(name, folder)
     kept = None
-    if path.exists():
+    if _taken(path):
         mine = path.read_bytes()
         if mine == content:
             return path, None
@@ -106,14 +107,23 @@ def reset(name: str, folder: Path) -> tuple[Path, Path | None]:
 def copy_all(folder: Path) -> list[Path]:
     """Every notebook, and the pages they link to, to ``folder/notebooks``.
 
-    What is there already stays as it is. Returns the notebooks copied.
+    What is there already stays as it is. Returns the notebooks copied. Raises InputError when a folder, say,
+    is in the place of one: then none is copied.
     """
-    for source in _pages():
-        aim = folder / "notebooks" / source.name
-        if not aim.exists():
-            write_whole(aim, source.read_bytes())
-    aims = {name: folder / "notebooks" / name for name in names()}
-    return [write_whole(aim, _content(name)) for name, aim in aims.items() if not aim.exists()]
+    into = folder / "notebooks"
+    missing = [name for name in names() if not _taken(into / name)]
+    for page in [page for page in _pages() if not _taken(into / page.name)]:
+        write_whole(into / page.name, page.read_bytes())
+    return [write_whole(into / name, _content(name)) for name in missing]
+
+
+def _taken(path: Path) -> bool:
+    """Whether the file is there. Raises InputError when something else is: a folder, a link to nowhere."""
+    if path.is_file():
+        return True
+    if path.exists() or path.is_symlink():
+        raise InputError(f"{path}: is not a file, move it away: the original belongs there")
+    return False
 
 
 def _content(name: str) -> bytes:

@@ -218,8 +218,8 @@ class Finder:
         color = "#B3261E" if error else "var(--jp-ui-font-color2,#5B6770)"
         mark = "Error: " if error and words else ""
         self._status.value = (
-            f'<div role="status" aria-live="polite" style="color:{color};line-height:1.4">'
-            f"{mark}{html.escape(words)}</div>"
+            f'<div role="status" aria-live="polite" style="color:{color};line-height:1.4;'
+            f'overflow-wrap:anywhere">{mark}{html.escape(words)}</div>'
         )
 
     # ------------------------------------------------------------------ a sweep
@@ -240,7 +240,8 @@ class Finder:
         try:
             asked = self._asked()
         except (ValueError, OSError) as error:
-            self._say(str(error), error=True)
+            below = "" if self._made is None else "; below is what was found before"
+            self._say(f"{error}{below}", error=True)
             return
         self._start()
         loop = self._loop()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairq.policies.base import Queue, check_number, no_request, show
+from fairq.policies.base import Queue, check_mapping, check_number, no_request, show
 from fairq.policies.lines import Entry, Gate, Line, Pool
 from fairq.request import Number, Request
 
@@ -33,6 +33,7 @@ class AccumulatingPriority(Queue):
 
     def __init__(self, rates: Mapping[Number, Number]) -> None:
         super().__init__()
+        rates = check_mapping("rates", rates)
         if not rates:
             raise ValueError(f"rates must name at least one level, got {rates!r}")
         self.rates = {level: check_number(f"rate of level {level!r}", r) for level, r in rates.items()}

@@ -313,9 +313,18 @@ def no_request(value: Any) -> TypeError:
     return TypeError(f"a queue holds requests: put a Request, got {value!r}")
 
 
+def check_mapping(field: str, value: Any) -> Mapping[Any, Any]:
+    """A mapping, empty for ``None``; otherwise a ``TypeError``."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{field} must be a mapping, got {value!r}")
+    return value
+
+
 def check_weights(weights: Mapping[str, Number] | None) -> dict[str, Number]:
     """Weights per tenant, each finite and > 0; a copy."""
-    given = weights or {}
+    given = check_mapping("weights", weights)
     for tenant in given:
         check_name("the tenant of a weight", tenant)
     return {t: check_number(f"weight of {t!r}", w, above=True) for t, w in given.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairq.policies.base import Policy, check_name
+from fairq.policies.base import Policy, check_mapping, check_name
 from fairq.policies.lines import Gate, Hold
 from fairq.policies.wrapper import Wrapper, group_of_keys
 from fairq.request import Number, Request
@@ -62,7 +62,8 @@ class KeyCaps(Wrapper):
     two each, batch keys two in total" is
     ``KeyCaps(FIFO(), default=2, per_key={"x": None, "y": None}, groups={"batch": (["x", "y"], 2)})``.
 
-    Raises ``ValueError`` naming the cap for a bad limit, ``TypeError`` for keys given as one string.
+    Raises ``ValueError`` naming the cap for a bad limit, ``TypeError`` for keys given as one string and for
+    what is no mapping.
     """
 
     def __init__(
@@ -75,14 +76,14 @@ class KeyCaps(Wrapper):
         self.default = _check_limit("default", default)
         self._own = {
             check_name("a key of per_key", key): self._new_cap(_check_limit(key, limit))
-            for key, limit in (per_key or {}).items()
+            for key, limit in check_mapping("per_key", per_key).items()
         }
         self._explicit = set(self._own)
         self._groups: dict[str, Cap] = {}
         self._groups_of: dict[str, tuple[Cap, ...]] = {}
         # One hold for all keys whose limit is 0: each would else be asked about at every call.
         self._shut = self._new_cap(0)
-        for name, pair in (groups or {}).items():
+        for name, pair in check_mapping("groups", groups).items():
             keys, limit = group_of_keys(f"group {name!r}", name, pair)
             cap = self._groups[name] = self._new_cap(_check_limit(name, limit))
             for key in keys:
@@ -107,7 +108,7 @@ class KeyCaps(Wrapper):
 
     def set_group_cap(self, name: str, limit: int | None) -> None:
         """Change the limit that a group of keys shares. Raises ``ValueError`` for an unknown group."""
-        if name not in self._groups:
+        if check_name("the group of a cap", name) not in self._groups:
             raise ValueError(f"no group {name!r}; there are {sorted(self._groups)}")
         self._groups[name].limit = _check_limit(name, limit)
         self._reopen()

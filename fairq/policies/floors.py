@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairq.policies.base import Policy
+from fairq.policies.base import Policy, check_mapping, check_name
 from fairq.policies.lines import Gate, Hold
 from fairq.policies.wrapper import Wrapper, group_of_keys
 from fairq.request import Number, Request
@@ -75,14 +75,15 @@ class Floors(Wrapper):
     one service time is no harm, weights or ``SoftCaps`` cost nothing.
 
     Put it around the whole queue: it counts what it handed out. Raises ``ValueError`` for bad numbers, or
-    floors that promise more than there is; ``TypeError`` for keys given as one string.
+    floors that promise more than there is; ``TypeError`` for keys given as one string and
+    for what is no mapping.
     """
 
     def __init__(self, inner: Policy, floors: Mapping[str, tuple[Iterable[str], int]], slots: int) -> None:
         self.slots = _whole("slots", slots, 1)
         self._floors: dict[str, _Floor] = {}
         self._groups_of: dict[str, tuple[str, ...]] = {}
-        for name, pair in floors.items():
+        for name, pair in check_mapping("floors", floors).items():
             keys, n = group_of_keys(f"floor {name!r}", name, pair)
             self._floors[name] = _Floor(_whole(f"floor of {name!r}", n, 0))
             for key in keys:
@@ -102,7 +103,7 @@ class Floors(Wrapper):
 
     def set_floor(self, name: str, slots: int) -> None:
         """Change a group's floor; what runs is left to end by itself."""
-        if name not in self._floors:
+        if check_name("the group of a floor", name) not in self._floors:
             raise ValueError(f"no floor for {name!r}; there are {sorted(self._floors)}")
         _whole(f"floor of {name!r}", slots, 0)
         promised = sum(f.slots for n, f in self._floors.items() if n != name) + slots

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairq.policies.base import Policy, check_inner, check_number, no_request, show
+from fairq.policies.base import Policy, check_inner, check_mapping, check_number, no_request, show
 from fairq.policies.composite import Composite
 from fairq.policies.lines import Gate
 from fairq.request import Number, Request
@@ -32,6 +32,7 @@ class Levels(Composite):
 
     def __init__(self, levels: Mapping[Number, Policy], ageing: Number | None = None) -> None:
         super().__init__()
+        levels = check_mapping("levels", levels)
         if not levels:
             raise ValueError(f"levels must name at least one, got {levels!r}")
         self.ageing = None if ageing is None else check_number("ageing", ageing)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from fairq.policies.base import Policy, check_name, check_number, check_weights, show
+from fairq.policies.base import Policy, check_mapping, check_name, check_number, check_weights, show
 from fairq.policies.composite import Composite
 from fairq.policies.counters import Units
 from fairq.policies.lift import Lift
@@ -88,7 +88,7 @@ class Nested(Composite):
         needs_now: bool = False,
     ) -> None:
         super().__init__()
-        self._of = of if callable(of) else _lookup(dict(of))
+        self._of = of if callable(of) else _lookup(dict(check_mapping("of", of)))
         self._make = inner
         self._weights = check_weights(weights)
         self._units = Units(self._weights.values())
@@ -106,6 +106,7 @@ class Nested(Composite):
 
     def set_branch_weight(self, branch: str, weight: Number) -> None:
         """Change a branch's weight from its next turn on."""
+        check_name("the branch of a weight", branch)
         self._weights[branch] = check_number(f"weight of {branch!r}", weight, above=True)
         factor = self._units.finer(weight)
         if factor != 1:

@@ -81,13 +81,16 @@ def test_the_button_finds_what_the_command_finds(lab: Lab, project: Path) -> Non
 def test_who_pays_and_how_to_type_it_are_on_the_page(lab: Lab) -> None:
     press(lab, "bob p99 ttft < 3 s")
     assert lab.found is not None
-    page = lab._finder._result.value
+    page, told = lab._finder._result.value, lab._finder._status.value
     (picture,) = re.findall(r'<img alt="(\d+ of \d+ settings reach[^"]*)"', page)
     assert lab.found.best.name in picture
     assert lab.found.policy_yaml().splitlines()[0] in page
     for tool in ("vLLM", "LiteLLM proxy", "llama.cpp", "nginx"):
         assert f"<h3>{tool}</h3>" in page
-    assert re.search(r"\d+ settings tried on 120 requests, once each", lab._finder._status.value)
+    assert re.search(r"\d+ settings tried on 120 requests, once each", told)
+    press(lab, "a slip")
+    assert lab._finder._result.value == page, "it stays, and is said to be the older one"
+    assert "; below is what was found before<" in lab._finder._status.value
 
 
 def test_a_promise_out_of_reach_names_the_capacity(lab: Lab) -> None:

@@ -110,9 +110,30 @@ TYPE_ERRORS = {
         lambda: Floors(FIFO(), {"f": (3, 1)}, slots=2),
         "floor 'f': keys must be a collection of keys, got 3",
     ),
+    "weights: a list": (lambda: DRR(1, weights=["a"]), "weights must be a mapping, got ['a']"),
+    "weights: a number": (lambda: VTC(weights=0), "weights must be a mapping, got 0"),
+    "caps: a list": (lambda: KeyCaps(FIFO(), per_key=["a"]), "per_key must be a mapping, got ['a']"),
+    "caps: one key": (lambda: SoftCaps(FIFO(), per_key="a"), "per_key must be a mapping, got 'a'"),
+    "caps: a list of groups": (lambda: KeyCaps(FIFO(), groups=[1]), "groups must be a mapping, got [1]"),
+    "floors: a list": (lambda: Floors(FIFO(), ["f"], slots=8), "floors must be a mapping, got ['f']"),
+    "rates: a list": (lambda: AccumulatingPriority([1, 2]), "rates must be a mapping, got [1, 2]"),
+    "levels: a list": (lambda: Levels([FIFO]), f"levels must be a mapping, got [{FIFO!r}]"),
+    "nested: a list": (lambda: Nested(["a"], lambda branch: VTC()), "of must be a mapping, got ['a']"),
 }
 
 VALUE_ERRORS = {
+    "caps: a group that is a list": (
+        lambda: KeyCaps(FIFO()).set_group_cap([], 1),
+        "the group of a cap must be a non-empty string, got []",
+    ),
+    "floors: a group that is a list": (
+        lambda: Floors(FIFO(), {}, slots=1).set_floor([], 1),
+        "the group of a floor must be a non-empty string, got []",
+    ),
+    "nested: a branch that is a number": (
+        lambda: opened("a").set_branch_weight(3, 1),
+        "the branch of a weight must be a non-empty string, got 3",
+    ),
     "accumulating: no rates": (
         lambda: AccumulatingPriority({}),
         "rates must name at least one level, got {}",

@@ -79,6 +79,25 @@ def test_names(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("what", ["a folder", "a link to nowhere"])
+def test_something_else_in_a_notebook_s_place(what: str, tmp_path: Path) -> None:
+    there = tmp_path / "notebooks" / "03_how_many_at_once.ipynb"
+    assert there.name in notebooks.names()
+    there.parent.mkdir()
+    if what == "a folder":
+        there.mkdir()
+    else:
+        there.symlink_to(tmp_path / "nowhere")
+    for arguments in (("copy", str(tmp_path)), ("reset", "03", "--in", str(tmp_path))):
+        code, said = run(*arguments)
+        assert code == 2, said
+        assert f"{there}: is not a file, move it away" in said
+    assert not list(there.parent.glob("0?_*.mine-*"))
+    assert there.is_dir() == (what == "a folder")
+    assert there.is_symlink() != (what == "a folder")
+    assert [path for path in there.parent.glob("*.ipynb") if path != there] == [], "none, rather than some"
+
+
 def test_an_original_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clone carried over without its ``.git``."""
     (tmp_path / "fairq").mkdir()
