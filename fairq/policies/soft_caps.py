@@ -80,5 +80,5 @@ class SoftCaps(KeyCaps):
         """As that of ``KeyCaps``; here a key over its cap may be lent a slot."""
         view = super().snapshot(now)
         view["policy"] = view["policy"].removesuffix(" under caps") + " under soft caps"
-        view["why"] = view["why"].replace(" Held back by a cap: ", " Over a soft cap: ", 1)
+        view["why"] = view["why"].replace(" Held back by a cap: ", " Over a soft cap: ")
         return view

@@ -235,6 +235,44 @@ def test_the_books_show_the_visits_that_passed_without_effect():
     assert served(queue) == "A1 B3 B4"
 
 
+def test_a_visit_that_makes_up_for_one_missed_is_explained():
+    """While A1 runs under A's cap of one, rounds 2 and 3 pass A by. It makes up that of round 2, and is owed
+    one more, which queues behind what was served last: round 3.
+    """
+    queue = KeyCaps(DRR(10), {"A": 1})
+    made = put(queue, "A1 A2 A3 B1 B2 B3 B4", cost=10)
+    for name in ("A1", "B1", "B2", "B3"):
+        assert queue.get() is made[name]
+    books = {"weight": 1, "gain": 10, "deficit": 0}
+    for name, turn, due, waits in (("A2", 2, 3, True), ("A3", 3, None, False)):
+        queue.done(made["A" + str(int(name[1]) - 1)])
+        assert queue.snapshot()["why"] == (
+            f"A's turn in round {turn}: deficit 0 + visit of 10 = 10 covers the cost 10."
+            " It makes up a visit that a cap made it miss."
+        )
+        assert queue.get() is made[name]
+        place = 0 if waits else None
+        shown = queue.snapshot()["accounts"]["A"]
+        assert shown == {**books, "round": turn, "open": waits, "due": due, "place": place}
+    assert queue.snapshot()["why"] == "B's turn in round 4: deficit 0 + visit of 10 = 10 covers the cost 10."
+
+
+def test_a_visit_for_the_key_that_may_run_is_explained_by_its_own_cost():
+    """A's earliest request needs three visits, and two have passed it; the one that may run needs one."""
+    queue = KeyCaps(DRR(10), {"dear": 0, "cheap": 0})
+    queue.put(Request("A", 30, key="dear", id="A1"))
+    queue.put(Request("A", 10, key="cheap", id="A2"))
+    put(queue, "B1 B2 B3", cost=10)
+    assert served(queue, 2) == "B1 B2"
+    assert queue.snapshot()["accounts"]["A"]["deficit"] == 20
+    queue.set_cap("cheap", 1)
+    assert queue.snapshot()["why"] == (
+        "A's turn in round 1: deficit 0 + visit of 10 = 10 covers the cost 10."
+        " It makes up a visit that a cap made it miss. Held back by a cap: dear."
+    )
+    assert served(queue, 1) == "A2"
+
+
 @pytest.mark.parametrize("quantum", fair.QUANTA)
 def test_the_pairwise_bound(quantum):
     worst = fair.worst_pair(lambda w: DRR(quantum, w), quantum, seeds=range(100, 115))

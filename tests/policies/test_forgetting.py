@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairq import SFQ, VTC, KeyCaps, Request
+from fairq import DRR, SFQ, VTC, KeyCaps, Request
 
 
 def put(queue, text):
@@ -47,6 +47,16 @@ def test_what_runs_may_be_paid_back(make):
     get(policy, "runs runs busy")
     done(policy, idle)
     assert close_accounts(policy, policy) == {"k", "busy", "steady", "runs"}
+
+
+def test_a_ring_remembers_debts_only():
+    """a cost 7 where 5 was said, b 5 and c 3: credit does not outlive an empty line, a debt does."""
+    policy = DRR(10)
+    put(policy, "a5 b5 c5 steady5 steady5")
+    for request, cost in zip(get(policy, "a b c"), (7, 5, 3), strict=True):
+        policy.done(request, cost)
+    assert close_accounts(policy, policy) == {"a", "steady"}
+    assert policy.snapshot()["accounts"]["a"]["deficit"] == -2
 
 
 @pytest.mark.parametrize("late", [10, 12])

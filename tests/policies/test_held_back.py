@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 from heapq import heappop, heappush
 from itertools import count
 
@@ -192,15 +193,33 @@ def test_what_may_be_saved_up_survives_a_change_of_units():
     assert held() == 551
 
 
-def test_exactly_as_much_as_may_be_saved_up_is_kept():
-    """Of requests of 16, 8 and a sixteenth for the one that lags: 129. 129 behind, nothing is forgiven."""
+@pytest.mark.parametrize("token", [1, Fraction(1, 32)])
+@pytest.mark.parametrize(("behind", "then"), [(129, 16), (132, 132 - 4 * 16 + 16)])
+def test_exactly_as_much_as_may_be_saved_up_is_kept(behind, then, token):
+    """Of requests of 16, 8 and a sixteenth for the one that lags: 129. 129 behind, nothing is forgiven; further
+    behind, all but 4. However little a token is.
+    """
     queue = KeyCaps(VTC(), {"held": 0})
+    for tenant, cost in (("held", 16), *4 * [("steady", Fraction(behind, 3))]):
+        queue.put(Request(tenant, cost * token))
+    assert [queue.get().tenant for _ in range(3)] == 3 * ["steady"]
+    queue.set_cap("held", None)
+    assert queue.get().tenant == "held"
+    assert queue.snapshot()["accounts"]["held"]["counter"] == then * token
+
+
+def test_branches_that_came_and_went_do_not_count_among_those_that_lag():
+    """As above, with 129 behind, after two hundred others: these have left 200 on the books."""
+    queue = KeyCaps(Nested({}, lambda branch: VTC()), {"held": 0})
+    for n in range(200):
+        queue.put(Request(f"t{n}", 1))
+        assert queue.get().tenant == f"t{n}"
     for tenant, cost in (("held", 16), *4 * [("steady", 43)]):
         queue.put(Request(tenant, cost))
     assert [queue.get().tenant for _ in range(3)] == 3 * ["steady"]
     queue.set_cap("held", None)
     assert queue.get().tenant == "held"
-    assert queue.snapshot()["accounts"]["held"]["counter"] == 16
+    assert queue.snapshot()["branches"]["held"]["counter"] == 200 + 16
 
 
 @pytest.mark.parametrize(("make", "make_plain"), [(VTC, PlainVTC), (SFQ, PlainSFQ)], ids=["VTC", "SFQ"])

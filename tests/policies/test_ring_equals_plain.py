@@ -1,7 +1,7 @@
 """DRR, when keys are held back, against the ring that is walked visit by visit: every decision, exactly.
 
 ``PlainDRR`` says the rule in words. The same random calls go to both: a caller's predicate, caps of keys,
-caps of groups, both, then all of these. One or two keys per tenant, limits and weights changed on the way,
+caps of groups, both, then all of these, and clients that mostly give up. One or two keys per tenant, limits and weights changed on the way,
 debts, requests that are cancelled or put late, a quantum below and above the costs, fractions. And tenants
 on slots, under caps in caps: there many visits are owed.
 """
@@ -18,12 +18,17 @@ from fairq.prove import caps
 from fairq.prove.plain import PlainDRR
 
 
+PATIENT = (0.2, 0.64, 0.66, 0.69, 0.97)
+"""How often a step puts, gets, cancels, charges, ends work: in sums; else it changes a weight or a limit."""
+RESTLESS = (0.3, 0.6, 0.8, 0.81, 0.98)
+
+
 class Play:
     """Both rings, who waits and who runs, and the caps in plain lists."""
 
-    def __init__(self, seed, *, predicate=False, own=False, groups=False):
+    def __init__(self, seed, *, predicate=False, own=False, groups=False, chances=PATIENT):
         draw = self.draw = random.Random(seed)
-        self.predicate, self.accepted = predicate, None
+        self.predicate, self.accepted, self.chances = predicate, None, chances
         self.tenants = "abcde"[: draw.randint(1, 5)]
         more = draw.choice([[""], [""], ["", "2"]])
         self.keys = [tenant + end for tenant in self.tenants for end in more]
@@ -54,21 +59,22 @@ class Play:
 
     def step(self, now):
         draw, chance = self.draw, self.draw.random()
-        if chance < 0.2:
+        put, get, cancel, charge, done = self.chances
+        if chance < put:
             self.put(now)
-        elif chance < 0.64:
+        elif chance < get:
             self.get()
-        elif chance < 0.66 and self.waiting:
+        elif chance < cancel and self.waiting:
             request = self.waiting.pop(draw.randrange(len(self.waiting)))
             assert self.queue.cancel(request)
             self.plain.cancel(request)
-        elif chance < 0.69 and self.running and self.true_up:
+        elif chance < charge and self.running and self.true_up:
             request, cost = draw.choice(list(self.running)), draw.randint(0, 60)
             self.queue.charge(request, cost)
             if cost > self.running[request]:
                 self.plain.settle(request, cost - self.running[request])
                 self.running[request] = cost
-        elif chance < 0.97 and self.running:
+        elif chance < done and self.running:
             request = draw.choice(list(self.running))
             charged = self.running.pop(request)
             cost = draw.choice([None, draw.randint(0, 60)]) if self.true_up else None
@@ -126,6 +132,7 @@ HELD = {
     "caps of groups": {"groups": True},
     "caps of keys and groups": {"own": True, "groups": True},
     "all of these": {"predicate": True, "own": True, "groups": True},
+    "caps, and clients that give up": {"own": True, "groups": True, "chances": RESTLESS},
 }
 held = pytest.mark.parametrize("by", HELD.values(), ids=HELD)
 

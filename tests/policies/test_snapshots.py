@@ -238,6 +238,13 @@ def test_wrappers_are_named_from_the_inside_out():
     assert policy.snapshot()["why"] == "Nothing waits."
 
 
+def test_what_a_wrapper_shows_of_the_inside_is_as_of_the_same_time():
+    policy = KeyCaps(Levels({0: AccumulatingPriority({0: 1})}))
+    policy.put(Request("a", 1, arrival=0))
+    assert policy.snapshot(now=5)["inside"]["level 0"]["next"]["tenant"] == "a"
+    assert policy.snapshot()["inside"]["level 0"]["next"] is None
+
+
 def test_what_soft_caps_say_of_those_over_them():
     policy = SoftCaps(FIFO(), {"a": 1, "b": 0})
     for key in "aab":
