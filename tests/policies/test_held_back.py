@@ -196,8 +196,8 @@ def test_what_may_be_saved_up_survives_a_change_of_units():
 @pytest.mark.parametrize("token", [1, Fraction(1, 32)])
 @pytest.mark.parametrize(("behind", "then"), [(129, 16), (132, 132 - 4 * 16 + 16)])
 def test_exactly_as_much_as_may_be_saved_up_is_kept(behind, then, token):
-    """Of requests of 16, 8 and a sixteenth for the one that lags: 129. 129 behind, nothing is forgiven; further
-    behind, all but 4. However little a token is.
+    """Of requests of 16, 8 and a sixteenth for the one that lags: 129. 129 behind, nothing is forgiven;
+    further behind, all but 4. However little a token is.
     """
     queue = KeyCaps(VTC(), {"held": 0})
     for tenant, cost in (("held", 16), *4 * [("steady", Fraction(behind, 3))]):

@@ -1,9 +1,9 @@
 """DRR, when keys are held back, against the ring that is walked visit by visit: every decision, exactly.
 
 ``PlainDRR`` says the rule in words. The same random calls go to both: a caller's predicate, caps of keys,
-caps of groups, both, then all of these, and clients that mostly give up. One or two keys per tenant, limits and weights changed on the way,
-debts, requests that are cancelled or put late, a quantum below and above the costs, fractions. And tenants
-on slots, under caps in caps: there many visits are owed.
+caps of groups, both, then all of these, and clients that mostly give up. One or two keys per tenant, limits
+and weights changed on the way, debts, requests that are cancelled or put late, a quantum below and above the
+costs, fractions. And tenants on slots, under caps in caps: there many visits are owed.
 """
 
 from __future__ import annotations
