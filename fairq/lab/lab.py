@@ -566,6 +566,9 @@ class Lab:
                 return
             if now < wanted:
                 self._say(f"{self._words()} More runs follow…")
+                # Those that are there already; the others are counted as they are made.
+                more = len(policies) * (wanted - now)
+                self.timing["kept"] += more - len(self._session.missing(plan, policies, wanted))
                 _later(0.25, self._settle_step, generation)
 
     def _settle_step(self, generation: int) -> None:

@@ -227,6 +227,77 @@ def test_a_slider_moved_by_hand_redraws_the_picture(counted) -> None:
     assert lab.scenario.data()["engine"]["slots"] == 4
 
 
+class Resting:
+    """A kernel's main loop on which the sliders rest: the steps that follow a picture, one at a time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.loop = Loop()
+        monkeypatch.setattr("fairq.lab.lab.main_loop", lambda: self.loop)
+        monkeypatch.setattr("fairq.lab.lab._later", lambda delay, *call: self.loop.calls.put(call))
+
+    def step(self) -> None:
+        self.loop.step()
+
+    def rest(self) -> None:
+        while not self.loop.calls.empty():
+            self.step()
+
+
+def counts(lab: Lab) -> tuple[int, ...]:
+    """What the status line says: runs, policies, new ones, ones from memory."""
+    words = re.sub("<[^>]*>", "", lab._status.value).replace("One run", "1 run")
+    found = re.match(r"(\d+) runs? of (\d+) polic.*: (\d+) new in [\d,]+ ms, (\d+) from memory; drawn", words)
+    assert found, words
+    return tuple(int(n) for n in found.groups())
+
+
+@pytest.mark.parametrize(
+    ("turned", "new"),
+    [
+        ({"quantum": 500}, 1),
+        ({"weight_chat": 5}, 1),
+        ({"ageing": 10}, 1),
+        ({"slots": 3}, 4),
+        ({"by": "group"}, 0),
+    ],
+)
+def test_the_status_line_counts_the_runs_that_were_made(counted, turned, new) -> None:
+    lab, count = counted
+    lab.set(**turned)
+    assert counts(lab) == (3, 4, len(count.runs), 12 - len(count.runs))
+    assert len(count.runs) == 3 * new
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "new"), [("quantum", 500, 1), ("weight_chat", 5, 1), ("slots", 3, 4)]
+)
+def test_the_status_line_counts_those_that_follow_when_a_slider_rests(
+    monkeypatch: pytest.MonkeyPatch, knob: str, value: float, new: int
+) -> None:
+    lab, count = Lab(small(), replications=10), Counting()
+    assert len(lab.table) == 12
+    lab._runs._simulate = count
+    page = Resting(monkeypatch)
+    lab._made[knob].slider.value = value
+    assert counts(lab) == (3, 4, 3 * new, 3 * (4 - new))
+    assert "More runs follow" in lab._status.value
+    page.rest()
+    assert len(count.runs) == 10 * new
+    assert counts(lab) == (10, 4, 10 * new, 10 * (4 - new))
+
+
+def test_runs_that_were_there_before_a_policy_was_ticked_count_as_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = Lab(small(), policies=["FIFO"], replications=6)
+    assert len(lab.table) == 3
+    page = Resting(monkeypatch)
+    lab._made["policies"].value = ("FIFO", "fair")
+    assert counts(lab) == (3, 2, 3, 3)
+    page.rest()
+    assert counts(lab) == (6, 2, 6, 6)
+
+
 def test_only_the_visible_chart_is_drawn(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     from fairq import plots
 
