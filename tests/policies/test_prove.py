@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fairq.cli import app
-from fairq.prove import laws, run
-from fairq.prove.line import Line, number
+from fairq.prove import fair, laws, others, run
+from fairq.prove.line import Line, not_checked, number
 
 GOOD = Line("one is one", "Peano 1889", "by looking", "1", "1", True)
 BAD = Line("one is two", "nobody", "by looking", "1", "2", False)
@@ -62,6 +62,28 @@ def test_one_that_breaks_fails_the_command_and_the_others_are_shown(claims):
     assert "one is one" in result.stdout
 
 
+def test_one_that_was_not_checked_says_so_and_counts_for_neither(claims):
+    claims(lambda: [GOOD, not_checked("one is three", "nobody", "three is not installed")])
+    result = prove()
+    assert result.exit_code == 0
+    assert "1 of 2 lines hold, 1 not checked" in result.stdout
+    assert "Not looked at: one is three: not checked: three is not installed" in result.stdout
+    assert "Does not hold" not in result.stdout
+    assert [line["holds"] for line in json.loads(prove("--json").stdout)] == [True, None]
+
+
+def test_a_package_that_is_missing_leaves_no_line_out(monkeypatch):
+    """Each claim against another simulator is in the table, whether that is there or not."""
+    monkeypatch.setattr(others, "find_spec", lambda name: None)
+    lines = others.ciw_lines() + others.ns_lines()
+    assert len(lines) == len(others.CIW) + 1
+    assert {line.measured for line in lines} == {
+        "not checked: ciw is not installed",
+        "not checked: ns.py is not installed",
+    }
+    assert {line.holds for line in lines} == {None}
+
+
 def test_json(claims):
     claims(lambda: [GOOD, BAD])
     result = prove("--json")
@@ -83,6 +105,13 @@ def test_a_check_for_real():
 
 def test_every_part_has_checks():
     assert {module for module, _ in run.tasks()} == set(run.MODULES)
+
+
+def test_the_one_server_bound_must_be_passed_as_far_as_the_line_says(monkeypatch):
+    assert fair.slot_seconds(range(10), slots=1)[0] <= 1  # on one server it is a bound
+    assert fair.slot_seconds(range(10), slots=2)[0] < 4
+    monkeypatch.setattr(fair, "slot_seconds", lambda seeds: (3.9, 0.8))
+    assert [line.holds for line in fair.slot_second_lines()] == [False, True]
 
 
 @pytest.mark.slow
