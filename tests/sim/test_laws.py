@@ -8,16 +8,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairq import DRR, FIFO, KeyCaps, Priority, Request
+import fairq
+from fairq import (
+    DRR,
+    FIFO,
+    SFQ,
+    VTC,
+    AccumulatingPriority,
+    Floors,
+    KeyCaps,
+    Levels,
+    Nested,
+    Priority,
+    Request,
+    Shortest,
+    SoftCaps,
+)
+from fairq.policies.base import Policy
 from fairq.sim import SlotEngine, replicate, simulate
 
 WORK_CONSERVING = {
     "fifo": FIFO,
     "strict": lambda: Priority(ageing=None),
     "aged": lambda: Priority(ageing=2),
+    "accumulating": lambda: AccumulatingPriority({0: 4, 1: 2, 2: 1}),
+    "shortest": Shortest,
     "drr": lambda: DRR(quantum=2, weights={"b": 3}),
+    "vtc": lambda: VTC({"b": 3}),
+    "sfq": lambda: SFQ({"b": 3}),
+    "levels": lambda: Levels({0: DRR(quantum=2), 1: VTC(), 2: Shortest()}),
+    "levels that age": lambda: Levels({0: SFQ(), 1: DRR(quantum=2), 2: FIFO()}, ageing=2),
+    "nested": lambda: Nested({"a": "org", "b": "org"}, lambda org: DRR(quantum=2), weights={"org": 2}),
     "uncapped": lambda: KeyCaps(DRR(quantum=5), default=None),
+    "lending": lambda: SoftCaps(VTC(), default=1),  # what would idle is lent
+    "no floor": lambda: Floors(SFQ(), {"none": (["a"], 0)}, slots=4),
 }
+"""Each a fresh policy that leaves no slot idle; in orders that differ (tested below)."""
 
 
 def draw_requests(draw, service=None):
@@ -63,10 +89,9 @@ def test_one_slot_conserves_makespan_rate_and_weighted_waits(data):
 @given(data=st.data(), slots=st.integers(1, 4))
 def test_equal_sizes_conserve_every_finish_time(data, slots):
     requests = draw_requests(data.draw, service=Fraction(2, 3))
-    finishes = {tuple(sorted(run.all_requests["finish"])) for run in results(requests, slots).values()}
-    assert len(finishes) == 1
-    waits = {sum(run.all_requests["wait"]) for run in results(requests, slots).values()}
-    assert len(waits) == 1
+    runs = results(requests, slots).values()
+    assert len({tuple(sorted(run.all_requests["finish"])) for run in runs}) == 1
+    assert len({sum(run.all_requests["wait"]) for run in runs}) == 1
 
 
 @settings(max_examples=40, deadline=None)
@@ -88,6 +113,21 @@ def test_nobody_is_lost_and_no_slot_idles(data, slots, policy):
         held = rows[rows["slot"] == slot]
         for (s1, f1), (s2, f2) in combinations(zip(held["start"], held["finish"], strict=True), 2):
             assert f1 <= s2 or f2 <= s1
+
+
+def test_every_policy_of_the_package_is_among_them_and_they_order_differently():
+    """What is conserved says something only of orders that are not one and the same."""
+    kinds = {type(make()) for make in WORK_CONSERVING.values()}
+    public = [getattr(fairq, name) for name in fairq.__all__]
+    assert {kind for kind in public if isinstance(kind, type) and issubclass(kind, Policy)} - {
+        Policy
+    } == kinds
+    requests = [
+        Request("abc"[n % 7 % 3], 1 + n % 4, priority=n % 3, arrival=n // 5, service=1 + n % 4)
+        for n in range(60)
+    ]
+    orders = {tuple(run.all_requests["start"]) for run in results(requests, 1).values()}
+    assert len(orders) > 8
 
 
 class Everyone:
