@@ -1,0 +1,77 @@
+"""Lines of ``fairq prove`` that hold, and that a broken policy, or a claim that is not so, makes fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairq import DRR, FIFO, SFQ, VTC, KeyCaps, Request
+from fairq.counterexamples import RoundRobin
+from fairq.prove import caps
+
+# -- shares under caps --------------------------------------------------------------------------------
+
+WEIGHTS = {"a": 4, "b": 2, "c": 1}
+
+
+@pytest.mark.parametrize("make", [lambda w: RoundRobin(), lambda w: SFQ({})], ids=["turns", "no weights"])
+def test_start_tags_that_lose_the_weights_fail_the_shares_under_caps(make, monkeypatch):
+    place = [name for name, _ in caps.INNER].index("SFQ")
+    assert all(line.holds for line in caps.setting_lines(place, until=750, seeds=range(1)))
+    monkeypatch.setattr(caps, "INNER", [*caps.INNER[:place], ("SFQ", make)])
+    lines = caps.setting_lines(place, until=750, seeds=range(1))
+    # The one without weights among those who compete under a cap stays right.
+    assert [line.holds for line in lines] == [False, False, False, True, False]
+
+
+def test_the_textbook_ring_by_hand():
+    """4 slots, cap 2: a's visit is worth 16, b's 8, c's 4; two of each leave a second."""
+    ring = caps.TextbookRing(4, WEIGHTS, dict.fromkeys("abc", 2))
+    for tenant in "abc" * 40:
+        ring.put(Request(tenant, 1))
+    seconds = []
+    for _ in range(20):
+        running = [ring.get() for _ in range(4)]
+        seconds.append("".join(sorted({r.tenant for r in running})))
+        for request in running:
+            ring.done(request)
+    assert seconds == (["ab"] * 4 + ["ac"] * 2 + ["ab"] * 2 + ["bc"] * 2) * 2
+
+
+def test_the_textbook_ring_is_a_ring_where_no_cap_binds():
+    """Unlimited, it serves as fairq's own DRR does: what fails is the cap around it, not the ring."""
+    ring, ours = caps.TextbookRing(3, WEIGHTS, dict.fromkeys("abc", 99)), DRR(3, WEIGHTS)
+    for n in range(90):
+        request = Request("abc"[n % 3], 1 + n % 7)
+        ring.put(request)
+        ours.put(request)
+    for _ in range(90):
+        request = ring.get()
+        assert request is ours.get()
+        ring.done(request)
+    assert ring.get() is None
+
+
+def test_a_ring_that_keeps_the_weights_is_not_shown_as_one_that_fails(monkeypatch):
+    assert [line.holds for line in caps.textbook_lines(until=300)] == [True]
+
+    def sound(quantum, weights, limits):
+        return KeyCaps(DRR(quantum, weights), per_key=limits)
+
+    def unweighted(quantum, weights, limits):
+        return KeyCaps(FIFO(), per_key=limits)
+
+    for other in (sound, unweighted):  # the second is off as well, but not as is written
+        monkeypatch.setattr(caps, "TextbookRing", other)
+        assert [line.holds for line in caps.textbook_lines(until=300)] == [False]
+
+
+def test_a_drift_that_is_not_there_is_not_shown(monkeypatch):
+    drift = {quantum: caps.drift(quantum, until=400) for quantum in caps.SMALL}
+    assert drift[0.5] < drift[0.2] < drift[0.05]
+    assert caps.drift(caps.LARGEST, until=400) < 0.02
+    assert [line.holds for line in caps.drift_lines()] == [True]
+    with monkeypatch.context() as patch:
+        patch.setattr(caps, "DRR", lambda quantum, weights: VTC(weights))
+        assert [line.holds for line in caps.drift_lines()] == [False]
+    monkeypatch.setattr(caps, "VTC", lambda weights: DRR(0.2, weights))
+    assert [line.holds for line in caps.drift_lines()] == [False]
