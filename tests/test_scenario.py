@@ -669,6 +669,22 @@ def test_a_log_becomes_a_scenario(tmp_path: Path) -> None:
     assert dense.requests(0)[-1].arrival == pytest.approx(first[-1] / 2)
 
 
+def test_a_log_with_priorities_that_differ_is_replayed_with_ageing_too(tmp_path: Path) -> None:
+    def replayed(levels: str, **options: Any) -> dict[str, Any]:
+        path = tmp_path / "log.csv"
+        path.write_text("t,p,o,level\n" + "".join(f"{i},5,5,{level}\n" for i, level in enumerate(levels)))
+        columns = {"arrival": "t", "prompt_tokens": "p", "output_tokens": "o"}
+        return dict(Scenario.from_log(path, **columns, **options).data()["policies"])
+
+    aged = {"policy": "priority", "ageing_s": 600}
+    assert list(replayed("0110", priority="level")) == ["FIFO", "capped", "aged", "fair"]
+    assert replayed("0110", priority="level")["aged"] == aged
+    assert list(replayed("0110")) == ["FIFO", "capped", "fair"]
+    assert list(replayed("1111", priority="level")) == ["FIFO", "capped", "fair"]
+    only = {"mine": {"policy": "fifo"}}
+    assert replayed("0110", priority="level", policies=only) == only
+
+
 def test_a_log_takes_columns_tenants_and_weights(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("when,in,out\n0,1,1\n1,2,2\n")

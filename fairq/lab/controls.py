@@ -10,11 +10,11 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from fairq.lab import tables
 from fairq.lab.charts import CHARTS, ChartSpec
-from fairq.lab.knobs import Choice, Knob, Ticks
+from fairq.lab.knobs import Choice, Knob, Ticks, Unseen
 from fairq.lab.settings import Setting
 from fairq.plots import MEASURES, Chart
 
-Control = Knob | Choice | Ticks
+Control = Knob | Choice | Ticks | Unseen
 
 CSS = (
     "<style>"
@@ -55,9 +55,16 @@ def head(text: str) -> Any:
     return widgets.HTML(f'<div class="fairq-head">{html.escape(text)}</div>', tooltip="")
 
 
-def knobs(settings: Sequence[Setting]) -> dict[str, Control]:
-    """A knob or a menu per setting, at its default."""
-    return {s.name: _menu(s) if s.menu is not None else _knob(s) for s in settings}
+def knobs(settings: Sequence[Setting], asked: Sequence[str] = ()) -> dict[str, Control]:
+    """A knob or a menu per setting, at its default; one that is not shown has widgets when ``asked`` for."""
+    return {
+        s.name: _menu(s)
+        if s.menu is not None
+        else _knob(s)
+        if s.shown or s.name in asked
+        else Unseen(s.name, s.default, s.low, s.high)
+        for s in settings
+    }
 
 
 def _menu(setting: Setting) -> Choice:

@@ -95,13 +95,7 @@ class Knob:
 
     @value.setter
     def value(self, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
-            raise ValueError(f"{self.name} must be a number, got {value!r}")
-        if self.whole and value != int(value):
-            raise ValueError(f"{self.name} must be a whole number, got {value!r}")
-        if not self.low <= value <= self.high:
-            raise ValueError(f"{self.name} must be from {self.low:g} to {self.high:g}, got {value!r}")
-        self.box.value = int(value) if self.whole else float(value)
+        self.box.value = _checked(self.name, value, self.low, self.high, self.whole)
 
     def on_change(self, call: Callable[[], None]) -> None:
         self.box.observe(lambda _: call(), "value")
@@ -124,6 +118,41 @@ class Knob:
             )
         finally:
             self._following = False
+
+
+class Unseen:
+    """A knob without widgets: there may be hundreds, and each widget has its price in a page."""
+
+    row: Any = None
+
+    def __init__(self, name: str, value: float, low: float, high: float) -> None:
+        self.name, self.low, self.high = name, low, high
+        self._value = value
+        self._calls: list[Callable[[], None]] = []
+
+    @property
+    def value(self) -> Any:
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        before, self._value = self._value, _checked(self.name, value, self.low, self.high, False)
+        if self._value != before:
+            for call in self._calls:
+                call()
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        self._calls.append(call)
+
+
+def _checked(name: str, value: Any, low: float, high: float, whole: bool) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    if whole and value != int(value):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be from {low:g} to {high:g}, got {value!r}")
+    return int(value) if whole else float(value)
 
 
 class Ticks:

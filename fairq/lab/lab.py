@@ -419,7 +419,7 @@ class Lab:
                 slide=(0, 10),
             )
         made["engine"] = Choice("engine", "Engine", "What serves the requests", kinds, session.engine)
-        made |= controls.knobs(session.settings)
+        made |= controls.knobs(session.settings, self._shown or ())
         made |= controls.chart_controls(names, self._chooser.value)
         for control in made.values():
             control.on_change(self._changed)
@@ -472,7 +472,7 @@ class Lab:
             SURE: [],
         }
         for setting in self._session.settings:
-            if self._visible(setting.name):
+            if self._visible(setting.name) and self._made[setting.name].row is not None:
                 sections.setdefault(setting.section, []).append(self._made[setting.name].row)
         if "users" in self._made and self._visible("users"):
             sections[ASKS].insert(0, self._made["users"].row)

@@ -259,7 +259,12 @@ class Session:
     def note(self, plan: Plan) -> str:
         """Which scenario, in the chart's subtitle."""
         name = plan.scenario.name.replace("_", " ")
-        return f"Replay of {name}." if self.replay else f"Scenario: {name}, seed {plan.scenario.seed}."
+        if self.replay:
+            log = plan.scenario.log
+            if log is None or log.tenants is None:
+                return f"Replay of {name}."
+            return f"Replay of {name}, tenants drawn with seed {log.seed}."
+        return f"Scenario: {name}, seed {plan.scenario.seed}."
 
     def rows(self, plan: Plan, policies: Sequence[str], replications: int) -> pd.DataFrame:
         """Every request of every run, with ``policy`` and ``replication`` in front."""

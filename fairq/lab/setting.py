@@ -21,6 +21,7 @@ class Setting:
     ``choices``: values of the slider; else it runs from ``slide[0]`` to ``slide[1]`` in steps of ``step``.
     ``menu``: (words, value) pairs of a drop-down, in place of a number.
     ``unset``: the value that means "nothing said" (the engine's own default).
+    ``shown``: it has a slider of its own; else it is turned from code alone, unless a lab is asked for it.
     ``only``: (another setting, its value) under which this one has a meaning and is shown.
     """
 
@@ -41,3 +42,4 @@ class Setting:
     only: tuple[str, Any] | None = None
     outage: str = ""
     others: tuple[Any, ...] = ()
+    shown: bool = True

@@ -18,10 +18,11 @@ from fairq.lab.setting import SERVES as SERVES
 from fairq.lab.setting import WEIGHTS as WEIGHTS
 from fairq.lab.setting import Path as Path
 from fairq.lab.setting import Setting as Setting
+from fairq.plots.fold import MOST
 from fairq.scenario import Scenario
 
-MOST_WEIGHTS = 8
-"""Weight knobs shown for one scenario; a log may have hundreds of tenants."""
+MOST_WEIGHTS = MOST
+"""Weight sliders of one scenario, as many as a chart names; a log may have hundreds of tenants."""
 
 
 QUANTA = (1, 10, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 50_000, 1_000_000)
@@ -59,6 +60,21 @@ def load_and_burst(scenario: Scenario) -> list[Setting]:
                 factor="burst",
             )
         )
+    if scenario.log is not None:
+        found.append(
+            Setting(
+                "burst",
+                "Burst size ×",
+                "About so many requests of a tenant come at once; nobody asks for more in all",
+                ASKS,
+                1.0,
+                1.0,
+                1000.0,
+                0.5,
+                slide=(1.0, 10.0),
+                factor="burst",
+            )
+        )
     return found
 
 
@@ -71,6 +87,8 @@ def weights(scenario: Scenario) -> list[Setting]:
         places = {
             name: (("log", "weights", name), weight) for name, weight in _by_demand(scenario.workload())
         }
+    # As on a chart: one that would be left over alone is named, too.
+    most = len(places) if len(places) <= MOST_WEIGHTS + 1 else MOST_WEIGHTS
     return [
         Setting(
             f"weight_{name}",
@@ -83,8 +101,9 @@ def weights(scenario: Scenario) -> list[Setting]:
             0.5,
             slide=(0.5, 16.0),
             paths=(path,),
+            shown=place < most,
         )
-        for name, (path, value) in list(places.items())[:MOST_WEIGHTS]
+        for place, (name, (path, value)) in enumerate(places.items())
     ]
 
 
@@ -189,19 +208,23 @@ def slots(scenario: Scenario) -> list[Setting]:
 
 
 def seed(scenario: Scenario) -> list[Setting]:
+    words, value = "other requests from the same description", scenario.seed
+    path: Path = ("seed",)
     if scenario.log is not None:
-        return []
+        if scenario.log.tenants is None:
+            return []
+        words, value, path = "another tenant for each request of the log", scenario.log.seed, ("log", "seed")
     return [
         Setting(
             "seed",
             "Seed",
-            "Another seed draws other requests from the same description",
+            f"Another seed draws {words}",
             ASKS,
-            int(scenario.seed),
+            int(value),
             0,
             2**31 - 1,
             slide=(0, 50),
-            paths=(("seed",),),
+            paths=(path,),
         )
     ]
 

@@ -41,7 +41,10 @@ LOG_POLICIES: Mapping[str, Any] = {
     "capped": {"policy": "caps", "default": 2, "around": {"policy": "fifo"}},
     "fair": {"policy": "drr", "quantum": 500},
 }
-"""What a log is replayed under unless told otherwise (a log says nothing of priorities)."""
+"""What a log is replayed under unless told otherwise."""
+
+AGED: Mapping[str, Any] = {"policy": "priority", "ageing_s": 600}
+"""Among them, as "aged", for a log with priorities that differ: none of the others looks at them."""
 
 
 class Scenario:
@@ -89,7 +92,8 @@ class Scenario:
         policies: Mapping[str, Any] | None = None,
         **columns: Any,
     ) -> Scenario:
-        """A log replayed under ``policies`` (default: FIFO, capped, fair). ``columns``: see LogSpec.
+        """A log replayed under ``policies`` (default: FIFO, capped, fair, and before fair, where the log has
+        priorities that differ, aged). ``columns``: see LogSpec.
 
         Raises
         ------
@@ -102,7 +106,11 @@ class Scenario:
             data["engine"] = plain(engine)
         data["policies"] = plain(LOG_POLICIES if policies is None else policies)
         scenario = cls.from_data(data, str(path), file.parent)
-        scenario.workload()
+        priorities = getattr(scenario.workload(), "priorities", None)
+        if policies is None and priorities is not None and len(set(priorities.tolist())) > 1:
+            *others, last = LOG_POLICIES
+            mine = {**{name: LOG_POLICIES[name] for name in others}, "aged": AGED, last: LOG_POLICIES[last]}
+            return scenario.with_({"policies": mine})
         return scenario
 
     def data(self) -> dict[str, Any]:

@@ -603,6 +603,96 @@ def test_load_makes_a_log_denser(log: Path) -> None:
     assert lab.result["arrival"].max() == pytest.approx(span / 2)
 
 
+@pytest.fixture
+def levels(tmp_path: Path) -> Path:
+    """Nightly jobs at level 1, two of them for each question at level 0, each with a key of its own."""
+    path = tmp_path / "levels.csv"
+    lines = ["arrived_s,tenant,key,level,input_tokens,output_tokens"]
+    for i in range(60):
+        who = "chat" if i % 3 == 0 else "nightly"
+        lines.append(f"{i / 4},{who},{who}-key,{int(who == 'nightly')},100,80")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_priorities_of_a_log_count_under_one_of_its_policies(levels: Path) -> None:
+    box = {"kind": "slots", "slots": 2}
+    lab = Lab(levels, priority="level", key="key", engine=box)
+    assert list(lab.scenario.policies) == ["FIFO", "capped", "aged", "fair"]
+    assert lab.settings["ageing"] == 600
+    waits = lab.table.set_index(["policy", "tenant"])["wait_p50"]
+    assert waits["aged", "chat"] < 0.5 * waits["FIFO", "chat"]
+    # Ageing 0 is FIFO; the knob reaches the policy.
+    lab.set(ageing=0)
+    waits = lab.table.set_index(["policy", "tenant"])["wait_p50"]
+    assert waits["aged", "chat"] == waits["FIFO", "chat"]
+    # Without priorities, or with one for all, such a policy would be FIFO again.
+    for columns in ({}, {"priority": "input_tokens"}):
+        flat = Lab(levels, engine=box, **columns)
+        assert list(flat.scenario.policies) == ["FIFO", "capped", "fair"]
+        assert "ageing" not in flat.settings
+
+
+def test_the_bursts_of_a_log_grow_as_under_the_command(levels: Path) -> None:
+    lab = Lab(levels, policies=["FIFO"])
+    lab._made["burst"].box.value = 4
+    arrivals = lab.result.set_index("id")["arrival"]
+    again = Scenario.from_log(levels).with_(burst=4).workload().requests()
+    assert arrivals.tolist() == [request.arrival for request in again]
+    # By hand: the first four of nightly asked at 0.25, 0.5, 1 and 1.25 s, those of chat every 0.75 s.
+    rows = lab.result
+    assert rows.loc[rows["tenant"] == "nightly", "arrival"].tolist()[:5] == [0.25] * 4 + [1.75]
+    assert rows.loc[rows["tenant"] == "chat", "arrival"].tolist()[:5] == [0] * 4 + [3]
+    with pytest.raises(ValueError, match=r"burst must be from 1 to 1000, got 0\.5"):
+        lab.set(burst=0.5)
+
+
+def test_who_sent_what_in_a_log_is_drawn_again_with_another_seed(levels: Path) -> None:
+    lab = Lab(levels, tenants=5, zipf=1, seed=2, policies=["FIFO"])
+    assert lab.settings["seed"] == 2
+    assert lab._session.note(lab._plan()) == "Replay of levels, tenants drawn with seed 2."
+    lab.set(seed=7)
+    assert lab._session.note(lab._plan()) == "Replay of levels, tenants drawn with seed 7."
+    drawn = Scenario.from_log(levels, tenants=5, zipf=1, seed=7).workload().requests()
+    assert lab.result["tenant"].tolist() == [request.tenant for request in drawn]
+    assert lab.result["tenant"].tolist() != lab.reset().result["tenant"].tolist()
+    assert "seed" not in Lab(levels).settings, "nothing is drawn there"
+
+
+def test_the_weights_on_the_page_are_those_of_the_tenants_on_the_chart(log: Path) -> None:
+    lab = Lab(log, policies=["fair"])
+    named = set(lab.table["tenant"]) - {"others"}
+    sliders = {
+        name for name, made in lab._made.items() if name.startswith("weight_") and made.row is not None
+    }
+    assert sliders == {f"weight_{tenant}" for tenant in named}
+    # Those counted as others are weighted from code, or are asked for.
+    assert len([name for name in lab.settings if name.startswith("weight_")]) == 12
+    other = next(f"t{i}" for i in range(11) if f"t{i}" not in named)
+    lab.set(weight={other: 4})
+    assert lab.results["fair"][0].weights == {"big": 1} | {f"t{i}": 1 for i in range(11)} | {other: 4}
+    with pytest.raises(ValueError, match=f"weight_{other} must be from 0.01 to 1000, got 0"):
+        lab.set(weight={other: 0})
+    with pytest.raises(ValueError, match="no setting 'weight_nobody'"):
+        lab.set(weight_nobody=2)
+    assert lab.reset().settings[f"weight_{other}"] == 1
+    asked = Lab(log, controls=[f"weight_{other}"])
+    asked._made[f"weight_{other}"].slider.value = 2
+    assert asked.scenario.log.weights == {other: 2}
+
+
+def test_a_tenant_that_would_be_left_over_alone_has_a_name_and_a_slider(tmp_path: Path) -> None:
+    for many, sliders in ((8, 8), (9, 7)):
+        path = tmp_path / f"{many}.csv"
+        rows = [f"{i},t{i % many},10,10" for i in range(3 * many)]
+        path.write_text("\n".join(["arrived_s,tenant,input_tokens,output_tokens", *rows]) + "\n")
+        lab = Lab(path, policies=["fair"])
+        named = set(lab.table["tenant"]) - {"others"}
+        assert len(named) == sliders
+        shown = [n for n, made in lab._made.items() if n.startswith("weight_") and made.row is not None]
+        assert {f"weight_{tenant}" for tenant in named} == set(shown)
+
+
 def test_a_broken_log_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,a,1,1\n1,a,x,1\n")
