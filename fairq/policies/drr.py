@@ -24,16 +24,18 @@ back; without that, caps round a textbook ring lose the weights. The rule, by wh
 * Owed visits queue, first in, first out, before the ring: with every request that a tenant sends, what it is
   owed, and what has passed it by (``BANKED`` at most), goes to the end of the queue. That is the latest
   place the ring has come to, before the visit there, should it be open. But in a visit that was owed it
-  keeps its place while others under the same group caps have begun more late visits, its own cap having
-  slowed it down. A tenant with several keys counts as under no group. Late visits count with all that
-  they took up; in the ring, and when it joins, a tenant's count is put level with the most, and at a late
-  visit no further than ``BANKED`` below.
+  keeps its place while others have begun more late visits, under each of its group caps, its own cap having
+  slowed it down. A tenant with several keys counts as under no group, and those under none are compared as
+  under one. Late visits count with all that they took up; in the ring, and when it joins, a tenant's count
+  is put level with the most (the least of these, under several caps), and at a late visit no further than
+  ``BANKED`` below.
 * An open visit that is held back goes on where it stopped, as long as it can pay for the head. At the turn of
   another it ends if it cannot (for the head that may run or, when none may, the earliest). When later the
   tenant's line or account changes so that it cannot pay for its earliest request, it ends then, and what
   passed the tenant meanwhile is owed, at the end of the queue.
-* Visits that could not pay for the tenant's earliest request are booked as gains before its line, its account
-  or its weight changes; the next late visit counts them as taken up.
+* Visits that could not pay for the tenant's earliest request are booked as gains before its line, its
+  account or its weight changes; the next late visit counts them as taken up. When a request gives up, their
+  gains beyond the cost of the next one are forfeited: they were saved up for the one that is gone.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from typing import Any
 
 from fairq.policies.base import Eligible, check_number, no_request, show
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Cover, Entry, Gate, Line, Member, TenantLines
+from fairq.policies.lines import Entry, Gate, Hold, Line, Member, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
@@ -63,6 +65,9 @@ STEP = 1 << 24
 
 MANY = 1 << 50
 """So many visits are reckoned in fractions: a float could no longer tell one more of them."""
+
+NO_GROUP = (None,)
+"""What those stand under that stand under no group cap."""
 
 Rank = tuple[int, ...]
 """When a visit takes place: (round, place in the ring, ``RING`` or a number in the queue of the owed)."""
@@ -98,7 +103,7 @@ class _Tenant(TenantLines):
         self.idle = 0  # visits since the last that it made, of which the gains are in ``deficit``
         self.owed = 0  # visits missed before that one
         self.back: Rank = (0, 0, 0)  # where its next owed visit queues
-        self.begun = 0  # visits that late ones took up, to compare it with those under the same group caps
+        self.begun = 0  # visits that late ones took up, to compare it with others under its group caps
         self.place = 0
         self.before: _Tenant | None = None
         self.after: _Tenant | None = None
@@ -135,10 +140,17 @@ class DRR(Fair[_Tenant]):
 
     Bound (Shreedhar & Varghese 1996, lemma 2 and theorem 1): for any two tenants with waiting work
     throughout an interval, the costs D dispatched differ by
-    ``|Dᵢ/wᵢ − Dⱼ/wⱼ| < quantum + Lᵢ/wᵢ + Lⱼ/wⱼ``, L the largest cost, on any number of slots.
+    ``|Dᵢ/wᵢ − Dⱼ/wⱼ| < quantum + Lᵢ/wᵢ + Lⱼ/wⱼ``, L the largest cost that waited, on any number of slots.
 
     True-up: what a request costs above its estimate becomes a debt that survives an empty line; what it
-    costs less is given back while the tenant waits. Credit does not survive an empty line.
+    costs less is given back while the tenant waits. Credit does not survive an empty line. What visits have
+    gained for a request that gives up is kept up to the cost of the tenant's next one.
+
+    Under caps (``KeyCaps``), with quantum·weight >= the largest cost and not many times that, the slots held
+    are the weighted max-min shares. Where a cap binds, at most ``BANKED`` visits are kept for who missed
+    them: below that quantum these no longer pay for a request, and the weights fade; far above it a visit is
+    long, and a tenant that its own cap slows waits for those of others. ``VTC`` has no quantum to set. The
+    page beside this file has the figures, also for caps within caps.
     """
 
     def __init__(self, quantum: Number, weights: Mapping[str, Number] | None = None) -> None:
@@ -150,7 +162,7 @@ class DRR(Fair[_Tenant]):
         # ``_cut``, the tenant whose turn is on or next (None: the ring's end): who joins, joins there.
         self._frontier: Rank = (0, 0, RING)
         self._queued = 0
-        self._most: dict[Cover, int] = {}  # the late visits begun under each set of group caps, at most
+        self._most: dict[Hold | None, int] = {}  # the late visits begun under each group cap, at most
         self._turn: _Tenant | None = None  # the last one served
         self._cut: _Tenant | None = None
         self._gated = False  # somebody may have been held back
@@ -337,27 +349,32 @@ class DRR(Fair[_Tenant]):
         if not state.open or state.deficit < cost:
             self._begin_visit(state, cost)
         state.deficit -= cost
-        # An owed visit keeps its place when others under the same caps have begun more, its own cap having
-        # slowed it down.
-        self._owe(state, state.turn[2] != RING and state.begun < self._most.get(state.cover, 0))
+        # An owed visit keeps its place when others under its caps have begun more, its own cap having slowed
+        # it down.
+        self._owe(state, state.turn[2] != RING and state.begun < self._level(state))
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         turn, visits = self._when(state, cost), self._visits(state, cost)
         self._earn(state, visits, cost)
         state.turn, state.open = turn, True
-        most = self._most.get(state.cover, 0)
+        level = self._level(state)
         if turn[2] == RING and turn > self._frontier:
             self._frontier, self._cut = turn, state
             state.owed, state.ahead, state.idle = 0, turn[0] + 1, 0
-            state.begun = most
+            state.begun = level
             return
         # A late visit. The bank holds those missed meanwhile, and those that are taken up here.
         visits, state.idle = visits + state.idle, 0
-        state.begun = max(state.begun, most - BANKED) + visits
-        self._most[state.cover] = max(most, state.begun)
+        state.begun = max(state.begun, level - BANKED) + visits
+        for cap in state.cover or NO_GROUP:
+            self._most[cap] = max(self._most.get(cap, 0), state.begun)
         missed = self._missed(state)
         state.owed = max(0, min(BANKED, state.owed + missed) - visits)
         state.ahead += missed
+
+    def _level(self, state: _Tenant) -> int:
+        """The most late visits that a tenant under its group cap has begun; under several, the least of these."""
+        return min(self._most.get(cap, 0) for cap in state.cover or NO_GROUP)
 
     def _missed(self, state: _Tenant) -> int:
         """How many of its visits the frontier has passed."""
@@ -402,6 +419,12 @@ class DRR(Fair[_Tenant]):
         if not state.waiting and state.deficit > 0:
             state.deficit = 0  # an empty line keeps its debt and no credit
 
+    def _lost(self, state: _Tenant) -> None:
+        """What visits gained for the one that gave up, and the next does not need, is forfeited."""
+        head = state.head()
+        if head is not None and not state.open and state.deficit > head.cost:
+            state.deficit = max(head.cost, state.deficit - _times(state.idle, state.gain))
+
     def _lapse(self, state: _Tenant) -> None:
         """A visit that a cap interrupted, and that can no longer pay for the head, is over: what it missed is
         owed from here.
@@ -435,7 +458,7 @@ class DRR(Fair[_Tenant]):
         state.before, state.after, state.place = before, after, place
         round_ = self._frontier[0]
         state.open, state.owed, state.idle, state.ahead = False, 0, 0, round_ + 1
-        state.begun = self._most.get(state.cover, 0)
+        state.begun = self._level(state) if self._most else 0
         visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
         return round_ + visits, place, RING
 

@@ -114,6 +114,7 @@ class Fair(Queue, Generic[T]):
         state = self._tenants[request.tenant]
         self._catch_up(state)
         state.lose(request)
+        self._lost(state)
         self._lapse(state)
         self._settle(state)
 
@@ -168,6 +169,9 @@ class Fair(Queue, Generic[T]):
 
     def _emptied(self, state: T) -> None:
         """Its last waiting request was handed out or gave up."""
+
+    def _lost(self, state: T) -> None:
+        """One of its waiting requests gave up."""
 
     def _lapse(self, state: T) -> None:
         """Its head or its account has changed, and not by a turn of its own."""

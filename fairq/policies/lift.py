@@ -7,11 +7,12 @@ a tenant without waiting work, whose counter stands still, and one that a cap ke
 * Who is passed over, because it may not run, *lags*. Its low counter is no level for others: else whoever
   joined would start as far behind, and be served alone until it had caught up with a cap's history. Only a
   newcomer under the same group cap starts level with it, for these two share what the cap lets through.
-* It may not save up more than ``BANKED`` of the largest requests (per weight): once it is behind by more than
-  twice that, the rest is forgiven. Those who lag under the same group cap are moved along with it, so that
-  their weights among each other stay exact; as this takes a step for each, it is done the less often the more
-  lag, by a sixteenth of a request each. Where caps stand within caps and several bind at once, those moved
-  along can be squeezed together at the level, and shares were seen 17 % off there; ``DRR`` keeps them.
+* It may not save up more than ``BANKED`` of the largest requests (per weight): once it is behind by more
+  than twice that, the rest is forgiven. Those who lag under the same group cap are moved along with it, so
+  that their weights among each other stay exact; as this takes a step for each, it is done the less often
+  the more lag, by a sixteenth of a request each. Where caps stand within caps and several bind at once,
+  those moved along can be squeezed together at the level, and shares can be far off there: README.md has the
+  figures.
 
 While nobody is held back this is the lift of Sheng et al. (2024), algorithm 2.
 """

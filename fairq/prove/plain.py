@@ -258,14 +258,14 @@ class PlainDRR(Plain):
       keys that may run then; of all, when none may). So one that is held back with credit enough stays open.
     * With every request that a tenant sends in it, what has passed the tenant by becomes owed, two visits at
       most, and what it is owed goes to the end of the list: before the visit at which the ring stands, while
-      that is open. But in a visit that was owed it stays where it is, while another under the same group
-      caps is ahead in late visits: these count the visits they took up, start at the level of the most when
-      a tenant joins and at each of its visits in the ring, and stay two behind the most or less.
+      that is open. But in a visit that was owed it stays where it is, while under each of its group caps
+      another is ahead in late visits: these count the visits they took up, start at the level of the most
+      when a tenant joins and at each of its visits in the ring, and stay two behind the most or less.
     * Before a tenant's account, weight or line changes, but for a request that it sends, the visits that
       passed it and were too few to pay for its earliest request become gains; the next late visit still
-      counts them as taken up. If it is not the last one served, and an open visit can no longer pay for its
-      earliest request after the change, that is over: what has passed it by is owed, two visits at most, at
-      the end.
+      counts them as taken up. When a request gives up, their gains beyond the cost of the next are lost. If
+      it is not the last one served, and an open visit can no longer pay for its earliest request after the
+      change, that is over: what has passed it by is owed, two visits at most, at the end.
     """
 
     def __init__(self, quantum: Any, weights: Mapping[str, Any]) -> None:
@@ -280,18 +280,18 @@ class PlainDRR(Plain):
         self.late: list[Visit] = []
         self.gained: dict[str, int] = {}  # visits that became gains since the last one of a tenant
         self.begun: dict[str, int] = {}  # visits of a tenant that its late ones took up …
-        self.most: dict[Any, int] = {}  # … and the most under the same groups
+        self.most: dict[int, int] = {}  # … and the most under each group
 
     def gain(self, tenant: str) -> Any:
         return self.quantum * self.weights.get(tenant, 1)
 
     def under(self, tenant: str) -> tuple[int, ...]:
-        """The groups of its key; none when it waits with several keys."""
+        """The groups of its key; −1 for none, and when it waits with several keys."""
         keys = {w[2].key for w in self.of(tenant)}
-        return tuple(n for n, group in enumerate(self.groups) if len(keys) == 1 and keys <= group)
+        return tuple(n for n, group in enumerate(self.groups) if len(keys) == 1 and keys <= group) or (-1,)
 
     def level(self, tenant: str) -> int:
-        return self.most.get(self.under(tenant), 0)
+        return min(self.most.get(group, 0) for group in self.under(tenant))
 
     def open(self, tenant: str) -> list[Visit]:
         """Its open visit, if any."""
@@ -374,7 +374,8 @@ class PlainDRR(Plain):
         visit.open = True
         self.gained[tenant] = 0
         self.begun[tenant] = max(self.begun[tenant], self.level(tenant) - 2) + taken
-        self.most[self.under(tenant)] = max(self.level(tenant), self.begun[tenant])
+        for group in self.under(tenant):
+            self.most[group] = max(self.most.get(group, 0), self.begun[tenant])
 
     def requeue(self, visit: Visit) -> None:
         """A request is sent in this visit."""
@@ -426,8 +427,16 @@ class PlainDRR(Plain):
     def cancel(self, request: Any) -> None:
         self.gather(request.tenant)
         self.leave(request)
+        self.forfeit(request.tenant)
         self.lapse(request.tenant)
         self.after(request)
+
+    def forfeit(self, tenant: str) -> None:
+        """A request has given up: the gains that its visits made for it, and the next does not need."""
+        line = self.of(tenant)
+        if line and not self.open(tenant):
+            spare = max(0, self.deficits[tenant] - line[0][2].cost)
+            self.deficits[tenant] -= min(spare, self.gained[tenant] * self.gain(tenant))
 
     def settle(self, request: Any, difference: Any) -> None:
         tenant = request.tenant

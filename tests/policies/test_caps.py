@@ -304,3 +304,14 @@ def test_filling_under_caps():
     assert fill_under_caps(4, "xyz", {"x": 3}, [(["x", "y"], 2)]) == pytest.approx(
         {"x": 1.5, "y": 0.5, "z": 2}
     )
+
+
+@pytest.mark.parametrize("size", caps.SIZES)
+def test_a_group_cap_that_never_binds_changes_no_shares(size):
+    """v may run once; x, y and v share three of six slots; a cap of nine over x and y never binds."""
+    weights = dict.fromkeys("xyvz", 1)
+    groups = [(list("xyv"), 3), (list("xy"), 9), (["v"], 1)]
+    setting = caps.Setting("v, x and y hold a slot each", 6, weights, groups, [])
+    assert setting.wanted() == {"x": 1, "y": 1, "v": 1, "z": 3}
+    for seed in range(3):
+        assert setting.error(lambda weights: DRR(4, weights), size, seed, 1_500) < 0.05

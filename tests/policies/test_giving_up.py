@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from fairq import VTC, Floors, KeyCaps, Request, SoftCaps
+from fairq import DRR, VTC, Floors, KeyCaps, Request, SoftCaps
 from fairq.scenario import Scenario
 from fairq.sim import simulate
 
@@ -58,6 +58,43 @@ def test_ghosts_hold_no_cap_and_change_no_order(row, wrap):
                 for policy in (haunted, clean):
                     policy.done(request)
             assert haunted.snapshot(now=step)["lines"] == clean.snapshot(now=step)["lines"]
+
+
+@pytest.mark.parametrize("wrap", [lambda p: p, KeyCaps], ids=["bare", "capped"])
+@pytest.mark.parametrize("cost", [1_000, 3])
+def test_what_a_ring_saved_up_for_one_that_gives_up_goes_with_it(cost, wrap):
+    """Quantum 1. While b is served 400 times, a saves up for its first request, of 1,000. It gives up, and
+    the next costs 2: of 400 gains 2 are left. a's visits then have 3 (2 are sent), 2 (sent), 1, 2 (sent).
+    Where the first costs 3, b is served twice: the 2 gained are what the next one costs, and nothing is
+    forfeited.
+    """
+    queue = wrap(DRR(1))
+    first = ask("a", cost, arrival=0)
+    queue.put(first)
+    for _ in range(300):
+        queue.put(ask("a", 2, arrival=1))
+    for _ in range(900):
+        queue.put(ask("b", arrival=1))
+    for _ in range(min(400, cost - 1)):
+        assert queue.get().tenant == "b"
+    assert queue.cancel(first)
+    assert queue.snapshot()["accounts"]["a"]["deficit"] == 2
+    assert "".join(queue.get().tenant for _ in range(6)) == "ababba"
+
+
+def test_what_a_ring_was_given_back_stays_when_another_gives_up():
+    """Quantum 10: a's first was said to cost 10 and costs 2, so 8 are given back. Its next, of 30, gives up
+    after one visit in vain: of 8 + 10 the 8 stay, though the one behind costs 1.
+    """
+    queue = DRR(10)
+    a, b = [ask("a", cost) for cost in (10, 30, 1, 9, 9)], [ask("b", 10) for _ in range(4)]
+    for request in a + b:
+        queue.put(request)
+    assert [queue.get(), queue.get(), queue.get()] == [a[0], *b[:2]]
+    queue.done(a[0], 2)
+    assert queue.snapshot()["accounts"]["a"]["deficit"] == 18
+    assert queue.cancel(a[1])
+    assert queue.snapshot()["accounts"]["a"]["deficit"] == 8
 
 
 @pytest.mark.parametrize("name", LEFT_OVER)

@@ -17,7 +17,6 @@ from fairq import DRR, KeyCaps, Request
 from fairq.prove import caps
 from fairq.prove.plain import PlainDRR
 
-
 PATIENT = (0.2, 0.64, 0.66, 0.69, 0.97)
 """How often a step puts, gets, cancels, charges, ends work: in sums; else it changes a weight or a limit."""
 RESTLESS = (0.3, 0.6, 0.8, 0.81, 0.98)
