@@ -68,8 +68,12 @@ def backlogged(
     depth: int = 8,
     until: Number | None = None,
     dispatches: int | None = None,
+    line: Callable[[Request], str] = attrgetter("tenant"),
 ) -> list[Served]:
-    """Keep ``depth`` requests of every tenant waiting, until a time or a number of dispatches."""
+    """Keep ``depth`` requests of every tenant waiting, until a time or a number of dispatches.
+
+    ``line``: to whom a dispatched request is made up for, one of ``tenants``; so these may be keys.
+    """
     served: list[Served] = []
     running: list[tuple[Number, int, Request]] = []
     now: Number = 0
@@ -92,7 +96,7 @@ def backlogged(
             served.append(Served(request, now, finish))
             if dispatches is not None and len(served) >= dispatches:
                 return served
-            more(request.tenant)
+            more(line(request))
         if not running:
             return served
         now = running[0][0]

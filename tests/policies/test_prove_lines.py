@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairq import DRR, FIFO, SFQ, VTC, KeyCaps, Request
+from fairq import DRR, FIFO, SFQ, VTC, Floors, KeyCaps, Priority, Request, SoftCaps
 from fairq.counterexamples import RoundRobin
-from fairq.prove import caps
+from fairq.prove import caps, price
 
 # -- shares under caps --------------------------------------------------------------------------------
 
@@ -75,3 +75,59 @@ def test_a_drift_that_is_not_there_is_not_shown(monkeypatch):
         assert [line.holds for line in caps.drift_lines()] == [False]
     monkeypatch.setattr(caps, "VTC", lambda weights: DRR(0.2, weights))
     assert [line.holds for line in caps.drift_lines()] == [False]
+
+
+# -- fifty keys, floors, soft caps ----------------------------------------------------------------------
+
+
+def holds(lines):
+    return [line.holds for line in lines]
+
+
+def test_fifty_keys_by_the_wrong_count_fail(monkeypatch):
+    """What is fair to keys is not fair to tenants, and the other way round."""
+    monkeypatch.setattr(price, "BY_KEY", [("VTC", VTC)])
+    monkeypatch.setattr(price, "BY_TENANT", [("FIFO", lambda: KeyCaps(FIFO(), default=2))])
+    assert holds(price.key_lines()) == [False] * 4
+
+
+def test_a_group_cap_is_not_the_share_of_a_tenant_either():
+    """Fifty keys under one cap of 2: a quarter of the slots, whoever else waits."""
+    keys = [key for key in price.KEYS if price.tenant_of(key) == "noisy"]
+    assert price.of_the_slots(lambda: KeyCaps(FIFO(), groups={"g": (keys, 2)}), "unit") == 0.25
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (price.KEPT, [True, True]),
+        (price.CAPPED, [True, True]),
+        (price.LENT, [False, False]),
+        (price.CHAT_FIRST, [False, False]),
+        (lambda: Floors(FIFO(), {"chat": (["chat"], 1)}, slots=4), [False, False]),  # one slot short
+        (lambda: KeyCaps(FIFO(), {"batch": 1}), [True, False]),  # keeps more than was said
+    ],
+    ids=["floors", "hard cap", "soft cap", "priority", "a floor of one", "a cap of one"],
+)
+def test_slots_that_are_kept_and_slots_that_are_not(make, wanted):
+    assert holds(price.kept_lines("it", make, asks=500)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (price.LENT, [True, True]),
+        (price.CHAT_FIRST, [True, True]),
+        (price.KEPT, [False, False]),
+        (price.CAPPED, [False, False]),
+        (lambda: Priority(ageing=20), [False, False]),  # batch that waits long goes before chat
+        (lambda: SoftCaps(FIFO(), {"batch": 4}), [False, False]),
+    ],
+    ids=["soft cap", "priority", "floors", "hard cap", "ageing", "a cap that never binds"],
+)
+def test_slots_that_are_lent_and_slots_that_idle(make, wanted):
+    assert holds(price.lent_lines("it", make)) == wanted
+
+
+def test_an_interval_that_is_too_wide_fails():
+    assert holds(price.lent_lines("a soft cap", price.LENT, asks=2_000)) == [True, False]
