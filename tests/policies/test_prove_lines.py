@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairq import DRR, FIFO, SFQ, VTC, Floors, KeyCaps, Priority, Request, SoftCaps
+from fairq import DRR, FIFO, SFQ, VTC, Floors, KeyCaps, Levels, Nested, Priority, Request, SoftCaps
 from fairq.counterexamples import RoundRobin
-from fairq.prove import caps, price
+from fairq.prove import caps, nests, price
 
 # -- shares under caps --------------------------------------------------------------------------------
 
@@ -131,3 +131,60 @@ def test_slots_that_are_lent_and_slots_that_idle(make, wanted):
 
 def test_an_interval_that_is_too_wide_fails():
     assert holds(price.lent_lines("a soft cap", price.LENT, asks=2_000)) == [True, False]
+
+
+# -- levels and nests -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (nests.nest_of_drr, [True, True, True]),
+        (nests.FLAT, [False, False, True]),  # all users alike, whoever they belong to
+        (lambda of, branches, users: Nested(of, lambda b: FIFO(), branches), [True, True, False]),
+        (lambda of, branches, users: Nested(of, lambda b: DRR(10, users)), [False, False, True]),
+        (lambda of, branches, users: Nested(of, lambda b: DRR(40, users), branches), [True, True, False]),
+        (lambda of, branches, users: ByTurns(of, lambda b: DRR(10, users), branches), [True, False, True]),
+    ],
+    ids=["as said", "flat", "first come", "no weights", "a larger quantum", "charged by request"],
+)
+def test_nests_that_share_otherwise_fail(make, wanted, monkeypatch):
+    monkeypatch.setattr(nests, "NESTS", [("it", make, nests.QUANTUM, "<")])
+    assert holds(nests.nest_lines()) == [*wanted, True, True]
+
+
+class ByTurns(Nested):
+    """Branches are charged 30 a request, whatever it costs: shares of requests, not of tokens."""
+
+    def _leave(self, request, gate):
+        branch = self._branch_of[self._home[request]]
+        before = branch.counter
+        super()._leave(request, gate)
+        branch.counter = before + self._units.of(30, self.weight(branch.name))
+        if branch.waiting:
+            self._place(branch)
+
+
+def test_many_users_that_gain_and_a_flat_queue_that_would_not_fail(monkeypatch):
+    monkeypatch.setattr(nests, "NESTS", [])
+    monkeypatch.setattr(nests, "nest_of_vtc", nests.FLAT)
+    assert holds(nests.nest_lines()) == [False, True]
+    monkeypatch.undo()
+    monkeypatch.setattr(nests, "NESTS", [])
+    monkeypatch.setattr(nests, "FLAT", nests.nest_of_vtc)
+    assert holds(nests.nest_lines()) == [True, False]
+
+
+def test_levels_in_another_order_fail(monkeypatch):
+    assert nests.passed_over(nests.strict_levels, None, 40)[0] == 0
+    for other in (FIFO, nests.aged_lines_of_arrival):
+        assert nests.passed_over(other, None, 40)[0] > 0
+    assert nests.passed_over(nests.aged_lines_of_arrival, nests.AGEING, 40)[0] == 0
+    for other in (FIFO, nests.strict_levels, lambda: Levels({n: FIFO() for n in range(3)}, ageing=4)):
+        assert nests.passed_over(other, nests.AGEING, 40)[0] > 0
+    # Levels in the right order, and shares within them that are not: only these fail.
+    monkeypatch.setattr(nests, "strict_levels", lambda w=None: Levels({n: FIFO() for n in range(3)}))
+    monkeypatch.setattr(nests, "aged_levels", lambda w: Levels({0: DRR(10, w), 1: RoundRobin()}, ageing=60))
+    assert holds(nests.level_lines()) == [True, True, False, False]
+    monkeypatch.setattr(nests, "aged_lines_of_arrival", lambda: Priority(ageing=None))
+    assert holds(nests.level_lines()) == [True, False, False, False]
