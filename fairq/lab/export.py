@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import io
 import json
 import os
 import platform
 import re
+import zipfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,7 +21,9 @@ from fairq.scenario import Scenario
 
 FORMAT = "fairq lab"
 LINK_BYTES = 1_000_000
-"""A larger file gets no link: the browser would hold it inside the notebook page."""
+"""A larger file is linked zipped: the browser holds it inside the notebook page."""
+MOST_LINK_BYTES = 8_000_000
+"""A larger one, zipped, gets no link."""
 
 MIME = {
     ".png": "image/png",
@@ -160,15 +164,27 @@ def links_html(files: Mapping[Path, bytes]) -> str:
         name = html.escape(path.name, quote=True)
         place = html.escape(shown(path))
         size = f"{max(1, len(content) // 1000):,} kB"
+        kind = (MIME | TAKEN)[path.suffix]
         if len(content) > LINK_BYTES:
-            items.append(f"<li><code>{place}</code> ({size}; too large for a link)</li>")
-            continue
-        uri = f"data:{(MIME | TAKEN)[path.suffix]};base64,{base64.b64encode(content).decode('ascii')}"
+            content, kind = zipped(path.name, content), "application/zip"
+            name, size = f"{name}.zip", f"{size}, zipped {len(content) // 1000:,} kB"
+            if len(content) > MOST_LINK_BYTES:
+                items.append(f"<li><code>{place}</code> ({size}; too large for a link)</li>")
+                continue
+        uri = f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
         items.append(
             f'<li><a download="{name}" href="{uri}" style="text-decoration:underline">Download {name}</a> '
             f"<span>({size}), saved as <code>{place}</code></span></li>"
         )
     return f'<ul style="margin:4px 0;padding-left:1.2em;line-height:1.5">{"".join(items)}</ul>'
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    """A zip file with that one file in it; the same bytes for the same file."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
 
 
 def shown(path: Path) -> str:

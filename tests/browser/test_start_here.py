@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,12 @@ def test_a_reader_runs_it_moves_a_slider_and_takes_the_chart_home(browser_page, 
         link.click()
     exports = at.project / "figures" / "exports"
     assert Path(download.value.path()).read_bytes() == (exports / "noisy-burst_slots.svg").read_bytes()
+    # The rows are too many for the page as they are, not zipped.
+    with page.expect_download() as download:
+        lab.get_by_role("link", name="Download noisy-burst_slots_rows.csv.zip").click()
+    with zipfile.ZipFile(download.value.path()) as archive:
+        rows = archive.read("noisy-burst_slots_rows.csv")
+    assert rows == (exports / "noisy-burst_slots_rows.csv").read_bytes()
     for suffix in (".png", ".svg", ".pdf", "_table.csv", "_rows.csv", ".json"):
         assert (exports / f"noisy-burst_slots{suffix}").stat().st_size > 0
     assert json.loads((exports / "noisy-burst_slots.json").read_text())["settings"]["slots"] == 9

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from fairq.data import data_path
 from fairq.lab import Lab, summary
 from fairq.lab.charts import charts_for
 from fairq.lab.export import LabFileError, links_html, project_root, slug, target
+from fairq.lab.lab import FORMATS
 from fairq.lab.runs import Runs, plan
 from fairq.lab.settings import settings_of
 from fairq.plots import number
@@ -895,8 +899,37 @@ def test_a_number_typed_just_before_the_click_is_in_the_file(
     assert saved["settings"]["slots"] == 3
 
 
-def test_a_large_file_gets_no_link() -> None:
+def linked(words: str) -> dict[str, bytes]:
+    """What the links download, by the name that the file then has."""
+    return {
+        name: base64.b64decode(data)
+        for name, data in re.findall(r'download="([^"]*)" href="data:[^;]*;base64,([^"]*)"', words)
+    }
+
+
+def test_every_link_of_the_default_scenario_downloads_the_file_that_was_written(project: Path) -> None:
+    lab = Lab()
+    lab._export(FORMATS)
+    exports = project / "figures" / "exports"
+    written = {path.name: path.read_bytes() for path in exports.iterdir()}
+    found = linked(lab._links.value)
+    # Ten runs of four policies are too many rows for a page, but not zipped.
+    rows = "noisy-burst_bars_rows.csv"
+    assert len(written[rows]) > 5_000_000
+    with zipfile.ZipFile(io.BytesIO(found.pop(f"{rows}.zip"))) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == {rows: written.pop(rows)}
+    assert found == written
+    assert len(lab._links.value) < 4_000_000
+
+
+def test_a_large_file_is_zipped_and_one_that_stays_large_gets_no_link() -> None:
+    assert list(linked(links_html({Path("/x/rows.csv"): b"1" * 1_000_000}))) == ["rows.csv"]
     words = links_html({Path("/x/rows.csv"): b"1" * 1_000_001})
+    assert "(1,000 kB, zipped 1 kB), saved as <code>/x/rows.csv</code>" in words
+    assert words == links_html({Path("/x/rows.csv"): b"1" * 1_000_001})
+    assert list(linked(words)) == ["rows.csv.zip"]
+    assert zipfile.ZipFile(io.BytesIO(linked(words)["rows.csv.zip"])).read("rows.csv") == b"1" * 1_000_001
+    words = links_html({Path("/x/rows.csv"): np.random.default_rng(0).bytes(8_000_001)})
     assert "href" not in words
     assert "too large for a link" in words
 
