@@ -360,6 +360,7 @@ def test_the_public_traces_are_listed(name: str, licence: str, repo: str, commit
     lines = fairq("traces", "list").splitlines()
     address = f"https://raw.githubusercontent.com/{repo}/{commit}/{path}"
     assert lines[lines.index(name) + 2] == f"  licence {licence}, {address}"
+    assert lines[lines.index(name) + 3] == f"  sha256 {catalog.PUBLIC[name].sha256}"
 
 
 def test_there_are_five_public_traces_and_their_checksums() -> None:
@@ -393,6 +394,18 @@ def test_a_wrong_checksum_leaves_nothing_behind(tmp_path: Path) -> None:
         in message
     )
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_log_that_is_not_the_published_copy_is_read_by_the_command_that_is_named(tmp_path: Path) -> None:
+    local = tmp_path / "vtc_arena_27_tenants.csv"
+    local.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,a,5,5\n1,b,5,5\n")
+    message = one_line("traces", "get", "vtc-arena", "--from", local, "--to", tmp_path / "kept")
+    hint = f"; a log of another form is read where it is: `fairq run {local}`\n"
+    assert message.endswith(hint)
+    assert "FIFO" in fairq(*hint.partition("`fairq ")[2].rstrip("`\n").split())
+    other = tmp_path / "copy.zip"
+    other.write_bytes(b"not it")
+    assert "fairq run" not in one_line("traces", "get", "vtc-arena", "--from", other)
 
 
 def test_unknown_names_and_missing_copies_are_one_line(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from fairq.data import data_names, data_path
 from fairq.scenario import Scenario
@@ -37,6 +38,28 @@ def test_the_clones_own_folder_is_found() -> None:
 def test_a_wrong_name_lists_what_there_is() -> None:
     with pytest.raises(FileNotFoundError, match=r"no shipped file 'scenarios/nope.yaml'; .*noisy_burst.yaml"):
         data_path("scenarios/nope.yaml")
+
+
+PAGES = [
+    "/".join(parts)
+    for parts in sorted(page.relative_to(ROOT).parts for page in ROOT.rglob("*.md"))
+    if not any(part.startswith(".") or part == "exports" for part in parts)
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_row_of_a_table_is_in_a_table(page: str) -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text(encoding="utf-8"))
+    prose = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "paragraph_open"]
+    assert [text for text in prose if text.startswith("|")] == []
+
+
+def test_the_dictionary_has_a_row_for_every_shipped_scenario() -> None:
+    tokens = (
+        MarkdownIt("commonmark").enable("table").parse((ROOT / "data/README.md").read_text(encoding="utf-8"))
+    )
+    cells = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "td_open"]
+    assert {f"`{name}.yaml`" for name in data_names("scenarios", ".yaml")} <= set(cells)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from fairq import DRR, Request, bench
 from fairq.cli import app
+from fairq.commands._catalog import PUBLIC
 from fairq.lab import Lab
 
 ROOT = Path(__file__).parents[1]
@@ -212,7 +213,12 @@ def test_a_command_by_question_exists_with_its_options(line: str) -> None:
 
 
 def test_the_commands_named_in_passing(tmp_path: Path) -> None:
-    assert "vtc-arena" in run("uv run fairq traces list", tmp_path)
+    # "names public logs with licence and checksum"
+    listed = run("uv run fairq traces list", tmp_path)
+    for trace in PUBLIC.values():
+        assert re.search(
+            rf"^{trace.name}$(\n  .*)*{trace.licence}(.*\n  ).*{trace.sha256}", listed, re.MULTILINE
+        )
     for options in ("--quantum 100", "--weight ana=2"):
         assert f"`{options}`" in README
         assert "last answer" in run(f"uv run python -m fairq.demo {options}", tmp_path)

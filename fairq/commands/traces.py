@@ -24,11 +24,12 @@ def register(app: typer.Typer) -> None:
 
 @traces.command("list")
 def list_traces() -> None:
-    """Names, what they are, licence and address."""
+    """Names, what they are, licence, address and checksum."""
     from fairq.commands._catalog import PUBLIC
 
     for trace in PUBLIC.values():
         typer.echo(f"{trace.name}\n  {trace.about}\n  licence {trace.licence}, {trace.address}")
+        typer.echo(f"  sha256 {trace.sha256}")
 
 
 @traces.command("get")
@@ -71,7 +72,15 @@ def _copy(trace: Public, local: Path, folder: Path) -> Path:
         content = local.read_bytes()
     except OSError as error:
         raise InputError(f"{local}: cannot be read: {error.strerror}") from None
-    trace.check(content, str(local))
+    try:
+        trace.check(content, str(local))
+    except InputError as error:
+        from fairq.commands.run import LOG_ENDINGS
+
+        if local.suffix.lower() not in LOG_ENDINGS:
+            raise
+        # Another copy, or the same requests in another form: a log all the same.
+        raise InputError(f"{error}; a log of another form is read where it is: `fairq run {local}`") from None
     return _write(folder / trace.file_name, content)
 
 
