@@ -13,7 +13,9 @@ import re
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from fairq import (
@@ -32,6 +34,8 @@ from fairq import (
     SoftCaps,
 )
 from fairq.counterexamples import ChargeAtTheEnd, DeficitWithoutQuantum, NoLift, RoundRobin
+from fairq.prove.caps import LARGEST as LARGEST_SIZE
+from fairq.prove.caps import Setting, random_setting
 from fairq.prove.loop import serve
 from fairq.prove.maxmin import fill_under_caps
 
@@ -163,6 +167,40 @@ def caps() -> Table:
     return rows
 
 
+SIZES = {"unit": 1.0, "exponential": LARGEST_SIZE, "mixed": 3.5}
+"""Sizes, and the largest of each."""
+SETTINGS = 24
+TEAM = Setting(
+    "x and y, a team, share two of the three slots of their organisation, v has the third",
+    6,
+    dict.fromkeys("xyvz", 1.0),
+    [(list("xyv"), 3), (list("xy"), 2)],
+    [],
+)
+
+
+def random_caps() -> Table:
+    """Slots held, against weighted max-min: how far off the tenant is that is furthest off."""
+    makes: dict[str, Callable[[float, dict[str, float]], Policy]] = {
+        "`DRR`, quantum an eighth of the largest cost": lambda largest, weights: DRR(largest / 8, weights),
+        "`DRR`, quantum the largest cost": lambda largest, weights: DRR(largest, weights),
+        "`DRR`, quantum four times the largest cost": lambda largest, weights: DRR(4 * largest, weights),
+        "`VTC`": lambda largest, weights: VTC(weights),
+        "`SFQ`": lambda largest, weights: SFQ(weights),
+    }
+    rows = [["off the max-min shares by", "median", "worst", "above 5 %", "team in an organisation"]]
+    for name, make in makes.items():
+        off = []
+        for seed in range(SETTINGS):
+            size = list(SIZES)[seed % len(SIZES)]
+            off.append(random_setting(seed).error(partial(make, SIZES[size]), size, seed, 1_500))
+        team = TEAM.error(partial(make, LARGEST_SIZE), "exponential", 0, 1_500)
+        over = sum(each > 0.05 for each in off)
+        rows.append([name, *(f"{100 * x:.1f} %" for x in (median(off), max(off))), f"{over} of {len(off)}"])
+        rows[-1].append(f"{100 * team:.1f} %")
+    return rows
+
+
 def price_of(wrap: Callable[[Policy], Policy]) -> list[str]:
     """Four slots, 1,000 s: batch always has work of 10 s, chat asks for 1 s every 7 s."""
     requests = [Request("batch", 10, arrival=0, service=10) for _ in range(400)]
@@ -235,6 +273,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "honesty": honesty,
     "keys": keys,
     "caps": caps,
+    "random caps": random_caps,
     "price": price,
     "starving": starving,
 }

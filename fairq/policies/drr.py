@@ -373,7 +373,7 @@ class DRR(Fair[_Tenant]):
         state.ahead += missed
 
     def _level(self, state: _Tenant) -> int:
-        """The most late visits that a tenant under its group cap has begun; under several, the least of these."""
+        """The most late visits that a tenant under its group cap has begun; under several the least such."""
         return min(self._most.get(cap, 0) for cap in state.cover or NO_GROUP)
 
     def _missed(self, state: _Tenant) -> int:
