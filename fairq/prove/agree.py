@@ -184,11 +184,12 @@ QUEUES: Mapping[str, Callable[[Any, dict[str, int]], Twins]] = {
 }
 
 
-def random_calls(name: str, seed: int, steps: int = 60) -> None:
+def random_calls(name: str, seed: int, steps: int = 60, capped: bool = False) -> None:
     """The same random calls on a policy and on its plain twin.
 
-    Puts (some late), gets, cancels, charges, ends with and without a true cost, changed weights. Raises
-    ``AssertionError`` when a ``get`` gives another request than the twin's, or a request is lost.
+    Puts (some late), gets, cancels, charges, ends with and without a true cost, changed weights; ``capped``:
+    under caps per key, which change as well. Raises ``AssertionError`` when a ``get`` gives another request
+    than the twin's, or a request is lost.
     """
     draw = random.Random(seed)
     tenants = "abcde"[: draw.randint(1, 5)]
@@ -197,7 +198,20 @@ def random_calls(name: str, seed: int, steps: int = 60) -> None:
     has_weights = hasattr(twin, "weights") or name.startswith("levels")
     waiting: list[Request] = []
     running: dict[Request, Any] = {}
+    limits: dict[str, int | None] = {}
+    if capped:
+        limits = {t + more: draw.choice([None, 0, 1, 1, 2]) for t in tenants for more in ("", "2")}
+        policy = KeyCaps(policy, limits)
+
+    def allowed(key: str) -> bool:
+        limit = limits.get(key)
+        return limit is None or sum(request.key == key for request in running) < limit
+
     for step in range(steps):
+        if capped and draw.random() < 0.15:
+            key, limit = draw.choice(list(limits)), draw.choice([None, 0, 1, 1, 2])
+            policy.set_cap(key, limit)
+            limits[key] = limit
         verb = draw.random()
         if verb < 0.45:
             arrival = step - draw.choice([0] * 9 + [draw.randint(1, 9)])
@@ -216,7 +230,7 @@ def random_calls(name: str, seed: int, steps: int = 60) -> None:
         elif verb < 0.72:
             peeked = policy.peek(now=step)
             given = policy.get(now=step)
-            assert given is twin.get(now=step), f"{name}, seed {seed}, step {step}"
+            assert given is twin.get(allowed, step), f"{name}, seed {seed}, step {step}"
             assert peeked is given
             if given is not None:
                 waiting.remove(given)
@@ -244,6 +258,8 @@ def random_calls(name: str, seed: int, steps: int = 60) -> None:
             tenant, weight = draw.choice(tenants), draw.randint(1, 4)
             policy.set_weight(tenant, weight)
             twin.set_weight(tenant, weight)
+    for key in limits:
+        policy.set_cap(key, None)
     while (last := policy.get(now=steps)) is not None:
         assert last is twin.get(now=steps), f"{name}, seed {seed}, at the end"
         waiting.remove(last)
@@ -262,13 +278,15 @@ def schedule_lines(name: str, workloads: int = 2_000) -> list[Line]:
 
 
 def call_lines(name: str, sequences: int = 500) -> list[Line]:
+    capped = sequences // 2 if name in UNDER_CAPS else 0
     wrong = 0
-    for seed in range(sequences):
+    for seed in range(sequences + capped):
         try:
-            random_calls(name, seed)
+            random_calls(name, seed, capped=seed >= sequences)
         except AssertionError:
             wrong += 1
     how = f"{sequences:,} × 60 puts, gets, cancels, charges, ends, new weights; against the plain twin"
+    how += f"; {capped} more under caps that change" if capped else ""
     return [_line(f"{name}: no request lost, doubled or out of order under random calls", how, wrong)]
 
 

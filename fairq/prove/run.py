@@ -10,7 +10,7 @@ from multiprocessing import get_context
 
 from fairq.prove.line import Line
 
-MODULES = ("fair", "nests", "caps", "price", "agree", "others", "laws", "waits")
+MODULES = ("fair", "nests", "caps", "price", "agree", "calls", "others", "laws", "waits")
 
 Task = tuple[str, int]
 """Which check: module, place in its ``CHECKS``."""

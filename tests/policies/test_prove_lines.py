@@ -6,7 +6,7 @@ import pytest
 
 from fairq import DRR, FIFO, SFQ, VTC, Floors, KeyCaps, Levels, Nested, Priority, Request, SoftCaps
 from fairq.counterexamples import RoundRobin
-from fairq.prove import caps, nests, price
+from fairq.prove import agree, calls, caps, nests, price
 
 # -- shares under caps --------------------------------------------------------------------------------
 
@@ -188,3 +188,120 @@ def test_levels_in_another_order_fail(monkeypatch):
     assert holds(nests.level_lines()) == [True, True, False, False]
     monkeypatch.setattr(nests, "aged_lines_of_arrival", lambda: Priority(ageing=None))
     assert holds(nests.level_lines()) == [True, False, False, False]
+
+
+# -- limits that change live ----------------------------------------------------------------------------
+
+
+class Rests(FIFO):
+    """Leaves the last one waiting for company."""
+
+    def get(self, eligible=None, now=None):
+        return super().get(eligible, now) if len(self) > 1 else None
+
+
+class Loses(FIFO):
+    """Forgets one in ten that it hands out to nobody."""
+
+    def get(self, eligible=None, now=None):
+        request = super().get(eligible, now)
+        return super().get(eligible, now) if request is not None and request.id % 10 == 7 else request
+
+
+class Ghosts(FIFO):
+    """A request that was cancelled is served all the same."""
+
+    def cancel(self, request):
+        return request in self._waiting
+
+
+class Deaf(KeyCaps):
+    """Keeps the limits it was made with."""
+
+    def set_cap(self, key, limit):
+        pass
+
+
+class Loose(KeyCaps):
+    """A new limit counts from one: what runs is not held against it."""
+
+    def set_cap(self, key, limit):
+        super().set_cap(key, limit)
+        if limit:
+            self._cap(key).limit = limit + self._cap(key).running
+
+
+class Drops(KeyCaps):
+    """Whoever waits on a key whose limit changes is sent home."""
+
+    def set_cap(self, key, limit):
+        for request in [request for request in self._waiting if request.key == key]:
+            self.cancel(request)
+        super().set_cap(key, limit)
+
+
+class LendsFirst(SoftCaps):
+    """Lends before it asks who is within a cap."""
+
+    def get(self, eligible=None, now=None):
+        self.lending = True
+        try:
+            return KeyCaps.get(self, eligible, now)
+        finally:
+            self.lending = False
+
+
+class DeafFloors(Floors):
+    """Keeps the slots it was told to keep at first."""
+
+    def set_floor(self, name, slots):
+        pass
+
+
+def live(monkeypatch, name, inner=FIFO, **wrapper):
+    """Which of the three lines hold: no slot idles, nobody runs who may not, nobody is lost."""
+    monkeypatch.setattr(calls, "POLICIES", {"it": lambda case: inner()})
+    for cls, other in wrapper.items():
+        monkeypatch.setattr(calls, cls, other)
+    return holds(calls.call_lines(name, seeds=range(60)))
+
+
+@pytest.mark.parametrize("name", calls.WRAPS)
+def test_live_limits(name, monkeypatch):
+    assert live(monkeypatch, name) == [True] * 3
+    assert live(monkeypatch, name, Rests) == [False, True, False]  # the last one never gets out
+    assert live(monkeypatch, name, Loses)[2] is False
+    assert live(monkeypatch, name, Ghosts)[2] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "cls", "broken", "wanted"),
+    [
+        # Who is held back to the end counts as lost, and a slot idles for whoever was dropped.
+        ("caps", "KeyCaps", Deaf, [False, False, False]),
+        ("caps", "KeyCaps", Loose, [True, False, True]),
+        ("caps", "KeyCaps", Drops, [False, True, False]),
+        ("soft caps", "SoftCaps", KeyCaps, [False, True, True]),
+        ("soft caps", "SoftCaps", LendsFirst, [True, False, True]),
+        ("floors", "Floors", DeafFloors, [False, False, False]),
+        ("floors around caps around soft caps", "SoftCaps", LendsFirst, [True, False, True]),
+    ],
+)
+def test_limits_that_are_not_kept_fail(name, cls, broken, wanted, monkeypatch):
+    assert live(monkeypatch, name, **{cls: broken}) == wanted
+
+
+def test_nothing_looked_at_is_nothing_proved(monkeypatch):
+    monkeypatch.setattr(calls, "POLICIES", {})
+    assert holds(calls.call_lines("caps")) == [False] * 3
+
+
+def test_an_order_that_differs_once_limits_change_fails(monkeypatch):
+    assert holds(agree.call_lines("VTC", sequences=40)) == [True]
+    for broken in (Deaf, Loose, Drops):
+        with monkeypatch.context() as patch:
+            patch.setattr(agree, "KeyCaps", broken)
+            assert holds(agree.call_lines("VTC", sequences=40)) == [False]
+    monkeypatch.setattr(agree, "UNDER_CAPS", [])
+    monkeypatch.setattr(agree, "KeyCaps", Deaf)
+    assert holds(agree.call_lines("VTC", sequences=40)) == [True]  # it was the caps
