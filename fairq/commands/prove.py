@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 def prove(
     part: Annotated[
         list[str] | None,
-        typer.Option(help="Only fair, nests, caps, price, agree, calls, others, laws or waits (repeat for more)."),
+        typer.Option(
+            help="Only fair, nests, caps, price, agree, calls, others, laws or waits (repeat for more)."
+        ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes (default: one per processor).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,

@@ -96,6 +96,11 @@ class Policy(ABC):
         """True once anything was put: a policy object serves one run."""
 
     @property
+    @abstractmethod
+    def cancelled(self) -> int:
+        """How many gave up waiting."""
+
+    @property
     def running(self) -> int:
         """How many requests were handed out and are not done."""
         return len(self._running)
@@ -179,6 +184,7 @@ class Queue(Policy):
         self._waiting = {}
         self._running = {}
         self._puts = 0
+        self._cancelled = 0
         self._latest: Number = float("-inf")
         self._covers: list[CoverOf] = []
 
@@ -235,12 +241,17 @@ class Queue(Policy):
         if request not in self._waiting:
             return False
         del self._waiting[request]
+        self._cancelled += 1
         self._drop(request)
         return True
 
     @property
     def used(self) -> bool:
         return self._puts > 0
+
+    @property
+    def cancelled(self) -> int:
+        return self._cancelled
 
     # -- what a policy writes -------------------------------------------------------------------
 

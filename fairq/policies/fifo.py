@@ -59,6 +59,7 @@ class FIFO(Ranked):
         if self._single is None or request not in self._waiting:
             return super().cancel(request)
         del self._waiting[request]
+        self._cancelled += 1
         self._single.remove(request)
         return True
 

@@ -68,6 +68,10 @@ class Wrapper(Policy):
     def used(self) -> bool:
         return self.inner.used
 
+    @property
+    def cancelled(self) -> int:
+        return self.inner.cancelled
+
     def waiting(self, tenant: str) -> int:
         return self.inner.waiting(tenant)
 

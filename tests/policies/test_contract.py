@@ -99,7 +99,7 @@ class Contract(RuleBasedStateMachine):
         self.caps = [[set(keys), limit] for keys, limit in self.form.caps]
         self.asked, self.twin = (self.form.wrap(self.row.make({"b": 2})) for _ in range(2))
         self.waiting, self.running, self.gone = [], [], []  # waiting: (effective arrival, order, request)
-        self.clock, self.latest, self.count = 0, float("-inf"), 0
+        self.clock, self.latest, self.count, self.cancelled = 0, float("-inf"), 0, 0
 
     # -- the books ---------------------------------------------------------------------------------
 
@@ -215,6 +215,7 @@ class Contract(RuleBasedStateMachine):
     def cancel(self, data):
         request = data.draw(st.sampled_from(self.waiting))[2]
         assert self.both("cancel", request) is True
+        self.cancelled += 1
         assert self.both("cancel", request) is False
         self.waiting = [entry for entry in self.waiting if entry[2] is not request]
 
@@ -278,6 +279,7 @@ class Contract(RuleBasedStateMachine):
         assert policy.running == len(self.running)
         assert bool(policy)
         assert policy.used == bool(self.count)
+        assert policy.cancelled == self.cancelled
         for tenant in TENANTS:
             assert policy.waiting(tenant) == sum(e[2].tenant == tenant for e in self.waiting)
 
