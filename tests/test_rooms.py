@@ -12,6 +12,7 @@ FAIRQ = Path(__file__).parents[1] / "fairq"
 # Room → what its files may import besides the standard library and the room itself. ``files`` (written whole
 # or not at all, the error for bad input) and ``data`` (where the shipped files are) belong to no one room.
 RULES = {
+    "__init__": {"fairq.policies", "fairq.request"},
     "request": set(),
     "policies": {"fairq.request"},
     "files": set(),
@@ -57,8 +58,104 @@ RULES = {
         "ipywidgets",
         "IPython",
     },
-    "demo": {"fairq", "fairq.request"},
     "memory": set(),
+    # Plain functions of a run, a log or a scenario, for commands and the lab.
+    "capacity": {
+        "fairq.scenario",
+        "fairq.workload",
+        "fairq.result",
+        "fairq.saturation",
+        "fairq.files",
+        "numpy",
+        "pandas",
+    },
+    "saturation": {"fairq.files", "numpy"},
+    "saturation_truth": {
+        "fairq",
+        "fairq.workload",
+        "fairq.sim",
+        "fairq.saturation",
+        "fairq.profiles",
+        "numpy",
+        "pandas",
+    },
+    "sweep": {"fairq.files", "joblib", "distributed"},
+    "tune": {
+        "fairq.scenario",
+        "fairq.workload",
+        "fairq.sim",
+        "fairq.metrics",
+        "fairq.capacity",
+        "fairq.sweep",
+        "fairq.plots",
+        "fairq.files",
+        "fairq.data",
+        "matplotlib",
+        "numpy",
+        "pandas",
+        "yaml",
+    },
+    "eta": {"fairq.policies.base", "fairq.request", "numpy"},
+    # What is shipped as YAML, read.
+    "models": {
+        "fairq.memory",
+        "fairq.scenario.yaml_files",
+        "fairq.sim.batching",
+        "fairq.files",
+        "fairq.data",
+    },
+    "profiles": {"fairq.scenario.yaml_files", "fairq.sim.batching", "fairq.files", "fairq.data", "yaml"},
+    # Are the policies right?
+    "counterexamples": {"fairq.policies", "fairq.request"},
+    "prove": {"fairq.policies", "fairq.request", "fairq.counterexamples", "fairq.sim", "numpy"},
+    # What a command does, where it is more than its options.
+    "gallery": {
+        "fairq",
+        "fairq.scenario",
+        "fairq.workload",
+        "fairq.sim",
+        "fairq.metrics",
+        "fairq.plots",
+        "fairq.capacity",
+        "fairq.saturation",
+        "fairq.memory",
+        "fairq.models",
+        "fairq.profiles",
+        "fairq.counterexamples",
+        "fairq.prove",
+        "matplotlib",
+        "numpy",
+        "pandas",
+    },
+    "live": {
+        "fairq.capacity",
+        "fairq.saturation",
+        "fairq.files",
+        "prometheus_client",
+        "numpy",
+        "pandas",
+    },
+    "notebooks": {"fairq.files"},
+    "lite": {"fairq.notebooks", "fairq.files"},
+    "doctor": {"fairq.data", "jupyter_client"},
+    "demo": {"fairq", "fairq.request"},
+    "bench": {"fairq.scenario", "fairq.sim", "fairq.metrics"},
+    "check": {
+        "fairq",
+        "fairq.sim",
+        "fairq.metrics",
+        "fairq.capacity",
+        "fairq.memory",
+        "fairq.models",
+        "fairq.profiles",
+        "fairq.prove",
+        "numpy",
+    },
+    "cli": {"fairq.commands", "fairq.files", "typer"},
+}
+RULES["commands"] = {
+    *(f"fairq.{room}" for room in RULES),
+    *("numpy", "pandas", "typer", "rich", "pooch", "requests"),
 }
 COMMANDS = {"fairq.cli", "fairq.commands", "fairq.demo", "fairq.bench", "fairq.check", "fairq.lab"}
 """What nothing else may import."""
@@ -99,6 +196,24 @@ def test_a_room_imports_what_it_may(room: str) -> None:
         if module.partition(".")[0] not in sys.stdlib_module_names and not within(module, allowed)
     ]
     assert not bad, "\n".join(bad)
+
+
+def without_a_rule() -> list[str]:
+    return [room for room in rooms() if room not in RULES]
+
+
+def test_every_room_has_a_rule() -> None:
+    assert without_a_rule() == []
+
+
+def test_a_new_room_has_no_rule_until_it_is_given_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "attic").mkdir()
+    for file in ("files.py", "cellar.py", "attic/box.py"):
+        (tmp_path / file).write_text("")
+    monkeypatch.setattr(sys.modules[__name__], "FAIRQ", tmp_path)
+    assert without_a_rule() == ["attic", "cellar"]
 
 
 def test_nothing_imports_a_command_or_the_lab_but_themselves() -> None:
