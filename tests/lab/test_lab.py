@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import time
 import zipfile
 from pathlib import Path
 
@@ -535,6 +536,43 @@ def test_a_page_shows_progress_while_it_runs(lab: Lab) -> None:
     assert heard == sorted(heard)
     assert heard[0] == 0.0
     assert 0.9 < heard[-1] <= 1.0
+
+
+def bar_of(lab: Lab) -> list[tuple[float, str]]:
+    """What the bar shows from now on: its part, and whether it is seen."""
+    seen: list[tuple[float, str]] = []
+    lab._bar.observe(lambda change: seen.append((change["new"], lab._bar.layout.visibility)), "value")
+    return seen
+
+
+def test_the_bar_moves_during_runs_that_take_their_time(lab: Lab) -> None:
+    lab.set(policies=["FIFO", "fair"])
+    real, seen = lab._runs._simulate, bar_of(lab)
+
+    def slow(*arguments, **settings):
+        time.sleep(0.11)  # a bar that is shown for less would only flicker
+        return real(*arguments, **{**settings, "progress": None})
+
+    lab._runs._simulate = slow
+    assert len(lab.table) == 6
+    assert seen == [*((pytest.approx(run / 6), "visible") for run in range(1, 6)), (0.0, "hidden")]
+    seen.clear()
+    lab._runs._simulate = real
+    lab.set(slots=3)
+    assert seen == [], "six short runs are over within a tenth of a second"
+
+
+def test_the_bar_moves_with_each_run_that_follows_when_a_slider_rests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = Lab(small(), replications=6)
+    assert len(lab.table) == 12
+    page = Resting(monkeypatch)
+    lab._made["quantum"].slider.value = 500
+    seen = bar_of(lab)
+    page.rest()
+    # Three of the 24 runs still to be made, then two, then one.
+    assert seen == [*((pytest.approx(made / 24), "visible") for made in (21, 22, 23)), (0.0, "hidden")]
 
 
 # ---------------------------------------------------------------- logs
