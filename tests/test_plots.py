@@ -380,6 +380,34 @@ def test_a_tenants_look_is_the_same_in_every_chart_and_no_two_share_it() -> None
     assert mpl.colors.to_hex(first.get_facecolor()).upper() == plots.OKABE_ITO[0]
 
 
+def test_a_grey_print_tells_the_tenants_of_every_chart_over_time_apart() -> None:
+    looks = plots.tenant_styles(["a", "b"])
+    depth = plots.queue_depth({"FIFO": TWO_SLOTS}, styles=looks).axes[0]
+    areas = {area.get_gid(): area.get_hatch() for area in depth.collections if area.get_gid()}
+    assert areas == {f"depth:FIFO:{tenant}": looks[tenant].hatch for tenant in "ab"}
+    gantt = plots.slot_gantt({"FIFO": TWO_SLOTS}, styles=looks).axes[0]
+    patches = {patch.get_gid(): patch.get_hatch() for patch in gantt.patches if patch.get_gid()}
+    assert patches == {f"gantt:FIFO:{tenant}": looks[tenant].hatch for tenant in "ab"}
+    lines = plots.latency_ecdf({"FIFO": TWO_SLOTS}, styles=looks).axes[0].lines
+    marks = [line for line in lines if line.get_color() in (looks["a"].color, looks["b"].color)]
+    # A line, and a mark on it, for each.
+    assert [line.get_marker() for line in marks[1::2]] == [looks["a"].marker, looks["b"].marker]
+    assert [line.get_linestyle() for line in marks[::2]] == ["-", "--"]
+
+
+def test_the_axes_of_the_queue_say_what_they_count() -> None:
+    chart = plots.queue_depth({"FIFO": TWO_SLOTS, "fair": TWO_SLOTS})
+    assert [axes.get_ylabel() for axes in chart.axes] == ["waiting requests", ""]
+    assert [axes.get_xlabel() for axes in chart.axes] == ["time (s)"] * 2
+
+
+@pytest.mark.parametrize(("b", "a", "mine"), [(293, 1, "293"), (294, 0, "all"), (98, 196, "196")])
+def test_the_longest_queue_is_told_in_requests(b: int, a: int, mine: str) -> None:
+    frame = rows([("b", 0, 9, 10, 0)] * b + [("a", 0, 9, 10, 0)] * a)
+    title = plots.queue_depth({"FIFO": frame}).texts[0].get_text()
+    assert title == f"Up to 294 requests wait under FIFO, {mine} of them from {'b' if b > a else 'a'}"
+
+
 def test_many_tenants_show_the_top_ones_and_others() -> None:
     sizes = {f"t{i}": 1 + (i * 7) % 23 for i in range(12)}
     frame = rows([(t, 0, 0, 1, 0) for t in sizes])

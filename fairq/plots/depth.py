@@ -90,7 +90,7 @@ def queue_depth(
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: tick(v)))
         axes.grid(True, axis="y")
-    edge_labels(panels, columns, f"time ({unit_name})", "waiting")
+    edge_labels(panels, columns, f"time ({unit_name})", "waiting requests")
     chart.data.update(grid=grid, waiting=waiting, window=(low, high))
     chart.alt = "Requests waiting over time, one run. " + " ".join(
         _sentence(p, total[p], grid / unit, unit_name, {t: waiting[p, t] for t in names}) for p in folded
@@ -128,6 +128,6 @@ def _finding(
     if total[first][at] == 0:
         return f"Nobody waits under {plain(first)}"
     owner = _most(waiting, first, names, at)
-    share = 100 * waiting[first, owner][at] / total[first][at]
-    longest = f"Up to {int(total[first][at])} requests wait under {plain(first)}"
-    return f"{longest}, {share:.0f} % of them from {plain(owner)}"
+    all_of_them, mine = int(total[first][at]), int(waiting[first, owner][at])
+    longest = f"Up to {all_of_them} requests wait under {plain(first)}"
+    return f"{longest}, {'all' if mine == all_of_them else mine} of them from {plain(owner)}"
