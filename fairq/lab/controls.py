@@ -25,6 +25,10 @@ CSS = (
 .fairq-lab .fairq-head{font-weight:600;font-size:13px;margin:8px 0 2px;color:var(--jp-ui-font-color1,#1f2933)}
 .fairq-lab .fairq-picture img{width:100%;max-width:912px;height:auto;display:block;border-radius:4px}
 .fairq-lab button:focus-visible,.fairq-lab .noUi-handle:focus{outline:3px solid #0072B2;outline-offset:1px}
+/* Which button is pressed, in words for a screen reader: the widget says it by colour alone. */
+.fairq-lab .widget-toggle-buttons .mod-active{position:relative}
+.fairq-lab .widget-toggle-buttons .mod-active::after{content:" (shown)";position:absolute;left:0;
+  width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .fairq-lab pre{background:var(--jp-layout-color2,#f3f5f7);padding:10px;border-radius:4px;line-height:1.4}
 .fairq-lab pre{overflow-x:auto}
 </style>"""

@@ -65,21 +65,30 @@ def state_html(state: State, styles: Mapping[str, TenantStyle]) -> str:
         color = styles.get(tenant, styles[OTHERS]).color
         swatch = f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
         said = f"{tenant}, next" if tenant == turn else tenant
-        for i, account in enumerate(accounts[tenant].values() or [{}]):
-            cells = (escape(first), str(len(line)), str(running)) if i == 0 else ("", "", "")
+        rows = list(accounts[tenant].values()) or [{}]
+        many = len(rows) > 1
+        # A tenant with several accounts has several rows, and one name for them.
+        scope, span = ("rowgroup", f' rowspan="{len(rows)}"') if many else ("row", "")
+        head = (
+            f'<th scope="{scope}"{span} class="fairq-name">{swatch + escape(said)}</th>'
+            f'<td{span} class="fairq-name">{escape(first)}</td>'
+            f"<td{span}>{len(line)}</td><td{span}>{running}</td>"
+        )
+        body.append("<tbody>")
+        for i, account in enumerate(rows):
             body.append(
                 f'<tr class="{"fairq-first" if i == 0 else ""} {"fairq-turn" if tenant == turn else ""}">'
-                f'<th scope="row" class="fairq-name">{swatch + escape(said) if i == 0 else ""}</th>'
-                f'<td class="fairq-name">{cells[0]}</td><td>{cells[1]}</td><td>{cells[2]}</td>'
+                + ("" if i else head)
                 + "".join(f"<td>{escape(_value(account.get(field)))}</td>" for field in fields)
                 + "</tr>"
             )
+        body.append("</tbody>")
     said = "; ".join(f"<strong>{field}</strong>: {FIELDS[field]}" for field in fields if field in FIELDS)
     limits = f'<div style="color:var(--jp-ui-font-color2,#5B6770)">{said}</div>' if said else ""
     limits += "".join(f"<div>{escape(sentence)}</div>" for sentence in state["limits"])
     return (
         f'<div class="fairq-table"><table><caption>The same in numbers ({escape(str(state["policy"]))})'
-        f"</caption><thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table>{limits}</div>"
+        f"</caption><thead><tr>{top}</tr></thead>{''.join(body)}</table>{limits}</div>"
     )
 
 

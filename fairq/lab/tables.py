@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from numbers import Integral
 from typing import Any
 
 import pandas as pd
@@ -27,6 +28,8 @@ CSS = """
   white-space:nowrap;font-variant-numeric:tabular-nums}
 .fairq-lab .fairq-table thead th{border-bottom:1px solid #9AA5AE}
 .fairq-lab .fairq-table .fairq-name{text-align:left}
+.fairq-lab .fairq-table [rowspan]{vertical-align:top}
+.fairq-lab .fairq-table .fairq-policy{font-weight:normal}
 .fairq-lab .fairq-table tr.fairq-first th,.fairq-lab .fairq-table tr.fairq-first td{
   border-top:1px solid #D9DEE3}
 .fairq-lab .fairq-swatch{display:inline-block;width:.7em;height:.7em;margin-right:.5em}
@@ -51,12 +54,15 @@ def table_html(table: pd.DataFrame, measure: str, styles: Mapping[str, TenantSty
     top += "".join(f'<th scope="col">{head}</th>' for head in heads)
     body = []
     for tenant in dict.fromkeys(table["tenant"]):
-        for i, row in enumerate(table[table["tenant"] == tenant].to_dict("records")):
-            body.append(_row(row, measure, runs, styles[tenant].color, first=i == 0))
+        mine = table[table["tenant"] == tenant].to_dict("records")
+        name = _swatch(styles[tenant].color) + escape(str(tenant))
+        head = f'<th scope="rowgroup" rowspan="{len(mine)}" class="fairq-name">{name}</th>'
+        rows = [_row(row, measure, runs, "" if i else head) for i, row in enumerate(mine)]
+        body.append(f"<tbody>{''.join(rows)}</tbody>")
     how = f"per run, mean of {runs} runs ± half of the 95 % interval" if runs > 1 else "one run, no interval"
     return (
         f'<div class="fairq-table"><table><caption>The same numbers ({how})</caption>'
-        f"<thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        f"<thead><tr>{top}</tr></thead>{''.join(body)}</table></div>"
     )
 
 
@@ -86,14 +92,19 @@ def _name(words: bool) -> str:
 def _cell(name: str, value: Any) -> str:
     if isinstance(value, str):
         return escape(value)
+    if isinstance(value, Integral):
+        return f"{value:,}"
     if not math.isfinite(value):
         return "–"
     return f"{100 * value:.1f} %" if name.endswith("_rate") else number(value)
 
 
-def _row(row: Mapping[Any, Any], measure: str, runs: int, color: str, *, first: bool) -> str:
-    swatch = f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
-    name = swatch + escape(str(row["tenant"])) if first else ""
+def _swatch(color: str) -> str:
+    return f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
+
+
+def _row(row: Mapping[Any, Any], measure: str, runs: int, head: str) -> str:
+    """``head``: of a tenant's rows, before the first of them."""
     values = (
         _count(row["n"] / runs),
         _count((row["unfinished"] + row["cancelled"] + row["refused"]) / runs),
@@ -102,8 +113,8 @@ def _row(row: Mapping[Any, Any], measure: str, runs: int, color: str, *, first: 
         f"{row['tokens']:,.0f}",
     )
     return (
-        f'<tr class="{"fairq-first" if first else ""}"><th scope="row" class="fairq-name">{name}</th>'
-        f'<td class="fairq-name">{escape(str(row["policy"]))}</td>'
+        f'<tr class="{"fairq-first" if head else ""}">{head}'
+        f'<th scope="row" class="fairq-name fairq-policy">{escape(str(row["policy"]))}</th>'
         + "".join(f"<td>{value}</td>" for value in values)
         + "</tr>"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -55,6 +56,11 @@ def test_a_reader_runs_it_moves_a_slider_and_takes_the_chart_home(browser_page, 
             "([q, old]) => document.querySelector(q).src !== old", arg=[PICTURE, old], timeout=60_000
         )
         page.screenshot(path=tmp_path / f"chart-{label.split()[0].lower()}.png")
+        # Its name says which one is pressed, also where no colour is seen.
+        shown = lab.get_by_role("button", name=re.compile(r"\(shown\)$"))
+        assert shown.count() == 1
+        assert shown.text_content() == label
+        assert lab.get_by_role("button", name=f"{label} (shown)", exact=True).count() == 1
 
     lab.get_by_role("button", name="All files").click()
     link = lab.get_by_role("link", name="Download noisy-burst_slots.svg")

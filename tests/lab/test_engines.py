@@ -9,11 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from pages import rows_of
 
 from fairq.lab import Lab
 from fairq.lab.charts import CHARTS, charts_for
 from fairq.lab.engines import KINDS, engine_as
 from fairq.lab.settings import applied, settings_of
+from fairq.lab.tables import rows_html
 from fairq.scenario import Scenario, ScenarioError
 from fairq.scenario.alternatives import named_ways, router_table, unhealthy, way_table
 from fairq.scenario.engines import ENGINES
@@ -294,6 +296,19 @@ def test_the_batch_chart_shows_what_the_engine_reported() -> None:
     assert lab.chart.axes[-1].get_xlim() == (3, 9)
     parts = lab_of(HALVES, chart="batch")
     assert parts.rows["engine"].tolist() == ["part 0", "part 1"]
+
+
+def test_users_are_counted_and_times_are_measured() -> None:
+    lab = Lab("noisy_burst", policies=["FIFO"], replications=1, chart="capacity")
+    users = [int(n) for n in lab.rows["users"]]
+    _, *rows = rows_of(lab._numbers.value)
+    assert users[:12] == list(range(1, 13))
+    # Users at once, served at once (eight slots), waiting.
+    counts = [[words for _, words in row[:3]] for row in rows]
+    assert counts == [[f"{n:,}", f"{min(n, 8)}", f"{max(n - 8, 0):,}"] for n in users]
+    assert [words for _, words in rows[0][3:]] == ["38.8", "38.8", "0.188", "0.025"]
+    many = rows_html([{"users": 1234, "ttft_s": 1234.0}], {"users": "Users", "ttft_s": "(s)"}, "by hand")
+    assert [words for _, words in rows_of(many)[1]] == ["1,234", "1,230"]
 
 
 def test_the_memory_bars_follow_the_card() -> None:

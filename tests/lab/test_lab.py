@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from loops import Loop
 from matplotlib.text import Text
+from pages import rows_of
 
 from fairq.data import data_path
 from fairq.lab import Lab, summary
@@ -142,6 +143,12 @@ def test_bars_picture_and_table_show_the_same_numbers(lab: Lab) -> None:
     assert "img alt=" in lab._picture.value
     assert lab.chart.alt.replace('"', "&quot;") in lab._picture.value
     assert "<caption>The same numbers (per run, mean of 3 runs" in lab._numbers.value
+    # Every row has its tenant and its policy for a head, and a cell per column.
+    top, *rows = rows_of(lab._numbers.value)
+    heads = [[words for scope, words in row if scope in ("rowgroup", "row")] for row in rows]
+    assert [row[:2] for row in rows] == [[("rowgroup", name), ("row", policy)] for name, policy in heads]
+    assert sorted(heads) == sorted([list(pair) for pair in lab.table[["tenant", "policy"]].to_numpy()])
+    assert {len(row) for row in rows} == {len(top)} == {7}
 
 
 def test_every_policy_meets_the_same_requests(lab: Lab) -> None:

@@ -9,6 +9,7 @@ import re
 from itertools import cycle, pairwise, product
 
 import pytest
+from pages import rows_of
 
 from fairq import (
     DRR,
@@ -363,6 +364,18 @@ def test_the_page_says_it_in_words_and_numbers(step):
     assert step._listing.value.count("<tr>") == 1 + 4
     for entry in step.log[:4]:
         assert entry["why"].split(":")[0].replace("'", "&#x27;") in step._listing.value
+
+
+def test_each_account_of_a_tenant_is_told_with_its_tenant():
+    requests = [Request(who, 3, arrival=0, priority=n, service=1) for who in "ab" for n in (0, 1, 0, 1)]
+    shown = StepLab(lambda: Levels({0: VTC(), 1: DRR(5)}), requests, slots=1).to(2)
+    shown._repr_mimebundle_()  # drawn
+    top, *rows = rows_of(shown._numbers.value)
+    assert {len(row) for row in rows} == {len(top)}
+    assert [row[0] for row in rows] == [("rowgroup", "a, next")] * 2 + [("rowgroup", "b")] * 2
+    # Who waits and runs is said once, in cells that span both rows.
+    assert rows[0][:4] == rows[1][:4]
+    assert all(words for row in rows for scope, words in row if scope != "td")
 
 
 def test_every_control_has_a_name_and_a_tooltip(step):
