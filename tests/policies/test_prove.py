@@ -103,8 +103,10 @@ def test_a_check_for_real():
     assert [line.holds for line in lines] == [True, True]
 
 
-def test_every_part_has_checks():
+def test_every_part_has_checks_and_is_named_in_the_help():
     assert {module for module, _ in run.tasks()} == set(run.MODULES)
+    words = prove("--help").stdout.replace(",", " ").split()
+    assert set(run.MODULES) <= set(words)
 
 
 def test_the_one_server_bound_must_be_passed_as_far_as_the_line_says(monkeypatch):
