@@ -72,7 +72,5 @@ def _show(lines: list[Line]) -> None:
     unchecked = sum(line.holds is None for line in lines)
     console.print(f"{held} of {len(lines)} lines hold{f', {unchecked} not checked' if unchecked else ''}.")
     for line in lines:
-        if line.holds is None:
-            console.print(f"Not looked at: {line.claim}: {line.measured}")
         if line.holds is False:
             console.print(f"Does not hold: {line.claim}: {line.measured}, claimed {line.bound}")
