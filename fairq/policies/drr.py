@@ -24,11 +24,11 @@ back; without that, caps round a textbook ring lose the weights. The rule, by wh
 * Owed visits queue, first in, first out, before the ring: with every request that a tenant sends, what it is
   owed, and what has passed it by (``BANKED`` at most), goes to the end of the queue. That is the latest
   place the ring has come to, before the visit there, should it be open. But in a visit that was owed it
-  keeps its place while others have begun more late visits, under each of its group caps, its own cap having
-  slowed it down. A tenant with several keys counts as under no group, and those under none are compared as
-  under one. Late visits count with all that they took up; in the ring, and when it joins, a tenant's count
-  is put level with the most (the least of these, under several caps), and at a late visit no further than
-  ``BANKED`` below.
+  keeps its place while others have begun more late visits under its group caps, its own cap having slowed it
+  down; where it leads under one of several caps, it goes behind the last that queued under that one. A
+  tenant with several keys counts as under no group, and those under none are compared as under one. Late
+  visits count with all that they took up; in the ring, and when it joins, a tenant's count is put level with
+  the most (the least of these, under several caps), and at a late visit no further than ``BANKED`` below.
 * An open visit that is held back goes on where it stopped, as long as it can pay for the head. At the turn of
   another it ends if it cannot (for the head that may run or, when none may, the earliest). When later the
   tenant's line or account changes so that it cannot pay for its earliest request, it ends then, and what
@@ -70,7 +70,9 @@ NO_GROUP = (None,)
 """What those stand under that stand under no group cap."""
 
 Rank = tuple[int, ...]
-"""When a visit takes place: (round, place in the ring, ``RING`` or a number in the queue of the owed)."""
+"""When a visit takes place: (round, place in the ring, ``RING``), or for an owed one (round, place, number in
+the queue), with one more number when it queued behind another.
+"""
 
 
 class _Tenant(TenantLines):
@@ -162,6 +164,7 @@ class DRR(Fair[_Tenant]):
         # ``_cut``, the tenant whose turn is on or next (None: the ring's end): who joins, joins there.
         self._frontier: Rank = (0, 0, RING)
         self._queued = 0
+        self._last_owed: dict[Hold | None, Rank] = {}  # how far back any queued, under each group cap
         self._most: dict[Hold | None, int] = {}  # the late visits begun under each group cap, at most
         self._turn: _Tenant | None = None  # the last one served
         self._cut: _Tenant | None = None
@@ -349,9 +352,9 @@ class DRR(Fair[_Tenant]):
         if not state.open or state.deficit < cost:
             self._begin_visit(state, cost)
         state.deficit -= cost
-        # An owed visit keeps its place when others under its caps have begun more, its own cap having slowed
-        # it down.
-        self._owe(state, state.turn[2] != RING and state.begun < self._level(state))
+        caps = state.cover or NO_GROUP
+        leads = [cap for cap in caps if state.begun >= self._most.get(cap, 0)]
+        self._owe(state, None if state.turn[2] == RING or len(leads) == len(caps) else leads)
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         turn, visits = self._when(state, cost), self._visits(state, cost)
@@ -380,15 +383,28 @@ class DRR(Fair[_Tenant]):
         """How many of its visits the frontier has passed."""
         return max(0, self._passed(state) - state.ahead + 1)
 
-    def _owe(self, state: _Tenant, stays: bool = False) -> None:
-        """What passed it is owed, at the end of the queue unless it stays where it stands there."""
+    def _owe(self, state: _Tenant, leads: list[Hold | None] | None = None) -> None:
+        """What passed it is owed, at the end of the queue. Or where it stands, but behind the last under the
+        caps that it ``leads``: under others somebody has begun more late visits.
+        """
         missed = self._missed(state)
-        if state.owed or missed:
-            state.owed = min(BANKED, state.owed + missed)
-            state.ahead += missed
-            if not stays:
-                self._queued += 1
-                state.back = (*self._frontier[:2], self._queued)
+        if not (state.owed or missed):
+            return
+        state.owed = min(BANKED, state.owed + missed)
+        state.ahead += missed
+        if leads is None:
+            self._queue_behind(state, self._frontier[:2])
+        for cap in leads or ():
+            last = self._last_owed.get(cap, state.back)
+            if last > state.back:
+                self._queue_behind(state, last[:3])
+        for cap in state.cover:
+            self._last_owed[cap] = max(state.back, self._last_owed.get(cap, state.back))
+
+    def _queue_behind(self, state: _Tenant, place: Rank) -> None:
+        """Its owed visits queue behind all that queued at a place."""
+        self._queued += 1
+        state.back = (*place, self._queued)
 
     def _end_turn(self, last: _Tenant, gate: Gate | None) -> None:
         """Another tenant is served: the last one's visit ends, unless it is held with credit left."""
@@ -487,15 +503,21 @@ class DRR(Fair[_Tenant]):
             ring.append(state)
             state = state.before
         ring.reverse()
-        used = {place for s in ring for place in (s.place, s.turn[1], s.back[1])} | {self._frontier[1]}
+        ranks = [
+            self._frontier,
+            *self._last_owed.values(),
+            *(rank for s in ring for rank in (s.turn, s.back)),
+        ]
+        used = {rank[1] for rank in ranks} | {s.place for s in ring}
         anew = {place: number * GAP for number, place in enumerate(sorted(used))}
 
         def moved(rank: Rank) -> Rank:
-            return rank[0], anew[rank[1]], rank[2]
+            return rank[0], anew[rank[1]], *rank[2:]
 
         for state in ring:
             state.place, state.turn, state.back = anew[state.place], moved(state.turn), moved(state.back)
         self._frontier = moved(self._frontier)
+        self._last_owed = {cap: moved(rank) for cap, rank in self._last_owed.items()}
         for state in ring:
             if state.entry is not None:
                 self._pool.place(state, self._floor(state))

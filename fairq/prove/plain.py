@@ -242,6 +242,16 @@ class Visit:
         self.owed = owed  # also when it is open: it was owed before
 
 
+class Mark(Visit):
+    """No visit, but a place in the list: behind what a tenant is owed. ``close`` stands behind all who queued
+    there.
+    """
+
+    def __init__(self, close: Visit) -> None:
+        super().__init__("")
+        self.close = close
+
+
 class PlainDRR(Plain):
     """The ring of the paper, walked visit by visit, and a list of the visits that passed somebody by.
 
@@ -258,9 +268,11 @@ class PlainDRR(Plain):
       keys that may run then; of all, when none may). So one that is held back with credit enough stays open.
     * With every request that a tenant sends in it, what has passed the tenant by becomes owed, two visits at
       most, and what it is owed goes to the end of the list: before the visit at which the ring stands, while
-      that is open. But in a visit that was owed it stays where it is, while under each of its group caps
-      another is ahead in late visits: these count the visits they took up, start at the level of the most
-      when a tenant joins and at each of its visits in the ring, and stay two behind the most or less.
+      that is open. But in a visit that was owed it stays where it is, while others are ahead in late visits
+      under its group caps. If it leads under one of several caps, and the last that was sent to the list
+      under that one stands behind it, it goes behind that and all who went behind that. Late visits count
+      the visits they took up, start at the level of the most when a tenant joins and at each of its visits
+      in the ring, and stay two behind the most or less.
     * Before a tenant's account, weight or line changes, but for a request that it sends, the visits that
       passed it and were too few to pay for its earliest request become gains; the next late visit still
       counts them as taken up. When a request gives up, their gains beyond the cost of the next are lost. If
@@ -281,6 +293,8 @@ class PlainDRR(Plain):
         self.gained: dict[str, int] = {}  # visits that became gains since the last one of a tenant
         self.begun: dict[str, int] = {}  # visits of a tenant that its late ones took up …
         self.most: dict[int, int] = {}  # … and the most under each group
+        self.marks: dict[str, Mark] = {}  # of a tenant that is owed something …
+        self.last_mark: dict[int, Mark] = {}  # … and the last in the list of those under each group
 
     def gain(self, tenant: str) -> Any:
         return self.quantum * self.weights.get(tenant, 1)
@@ -330,7 +344,7 @@ class PlainDRR(Plain):
         credits = dict(self.deficits)
         for visit in self.late:
             tenant = visit.tenant
-            if not visit.open:
+            if tenant and not visit.open:
                 credits[tenant] += self.gain(tenant)
             if tenant in heads and credits[tenant] >= heads[tenant][2].cost:
                 return visit
@@ -379,18 +393,35 @@ class PlainDRR(Plain):
 
     def requeue(self, visit: Visit) -> None:
         """A request is sent in this visit."""
-        tenant = visit.tenant
-        at = self.end()
-        if visit.owed and self.begun[tenant] < self.level(tenant):
-            stays = [other for other in self.missed(tenant) if other.owed] or [visit]
-            at = self.late.index(stays[0]) + 1
-        self.owe(tenant, at)
+        groups, begun = self.under(visit.tenant), self.begun[visit.tenant]
+        leads = [group for group in groups if begun >= self.most.get(group, 0)]
+        self.owe(visit.tenant, leads if visit.owed and leads != list(groups) else None)
 
-    def owe(self, tenant: str, at: int) -> None:
-        """What passed it by is owed, with what was, at this place in the list."""
+    def owe(self, tenant: str, leads: list[int] | None = None) -> None:
+        """What passed it by is owed, with what was: at the end of the list. Or, under groups some of which it
+        leads: where it is, unless others who queued under those are behind it; then behind them.
+        """
         missed = self.missed(tenant)
-        self.late[at:at] = [Visit(tenant, owed=True) for _ in missed[:2]]
+        if not missed:
+            return
+        at = self.late.index
+        owed: list[Visit] = [Visit(tenant, owed=True) for _ in missed[:2]]
+        if leads is None:
+            close = Visit("")
+            mark = Mark(close)
+            self.late[self.end() : self.end()] = [*owed, mark, close]
+        else:
+            mark = self.marks[tenant]
+            last = max([mark, *(self.last_mark[g] for g in leads if g in self.last_mark)], key=at)
+            if last is mark:
+                self.late[at(mark) : at(mark)] = owed
+            else:
+                mark = Mark(last.close)
+                self.late[at(last.close) : at(last.close)] = [*owed, mark]
         self.drop(missed)
+        self.marks[tenant] = mark
+        for group in self.under(tenant):
+            self.last_mark[group] = max(mark, self.last_mark.get(group, mark), key=at)
 
     def end(self) -> int:
         stands = self.visited and bool(self.late) and self.late[-1] in self.open(self.ring[0])
@@ -479,7 +510,7 @@ class PlainDRR(Plain):
         line = self.of(tenant)
         if self.open(tenant) and line and tenant != self.last and self.deficits[tenant] < line[0][2].cost:
             self.drop(self.open(tenant))
-            self.owe(tenant, self.end())
+            self.owe(tenant)
 
 
 class PlainLevels(Plain):

@@ -307,11 +307,15 @@ def test_filling_under_caps():
 
 
 @pytest.mark.parametrize("size", caps.SIZES)
-def test_a_group_cap_that_never_binds_changes_no_shares(size):
-    """v may run once; x, y and v share three of six slots; a cap of nine over x and y never binds."""
+@pytest.mark.parametrize(
+    "inner",
+    [[(["x", "y"], 9), (["v"], 1)], [(["x", "y"], 2)], [(["x", "y"], 9)]],
+    ids=["a cap of v and one that never binds", "a team's cap", "one that never binds"],
+)
+def test_caps_within_the_cap_of_an_organisation(inner, size):
+    """x, y and v share three of six slots; whatever else is capped leaves them one each."""
     weights = dict.fromkeys("xyvz", 1)
-    groups = [(list("xyv"), 3), (list("xy"), 9), (["v"], 1)]
-    setting = caps.Setting("v, x and y hold a slot each", 6, weights, groups, [])
+    setting = caps.Setting("x, y and v hold a slot each", 6, weights, [(list("xyv"), 3), *inner], [])
     assert setting.wanted() == {"x": 1, "y": 1, "v": 1, "z": 3}
-    for seed in range(3):
+    for seed in range(2):
         assert setting.error(lambda weights: DRR(4, weights), size, seed, 1_500) < 0.05
