@@ -522,6 +522,14 @@ def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
         Scenario.load(path)
 
 
+def test_a_scenario_without_tenants_shows_what_was_given() -> None:
+    rest = {"name": "x", "horizon_s": 10, "policies": {"FIFO": {"policy": "fifo"}}}
+    for given, message in (({"tenants": {}}, "give tenants or a log, got {}"), ({}, "give tenants or a log")):
+        with pytest.raises(ScenarioError) as error:
+            Scenario.from_data(rest | given, "s.yaml")
+        assert str(error.value) == f"s.yaml: tenants: {message}"
+
+
 def test_a_missing_file_lists_the_shipped_ones(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"nope: no such file, nor a shipped scenario \(.*noisy_burst"):
         Scenario.load("nope")

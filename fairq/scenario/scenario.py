@@ -286,7 +286,8 @@ class Scenario:
         spec = self.spec
         problems = [] if spec.policies else ["policies: must not be empty, got {}"]
         if (spec.log is None) == (not spec.tenants):
-            problems.append("tenants: give tenants or a log" + ("" if spec.log is None else ", not both"))
+            got = ", got {}" if "tenants" in spec.model_fields_set else ""
+            problems.append("tenants: give tenants or a log" + (got if spec.log is None else ", not both"))
         elif spec.log is None and spec.horizon_s is None:
             problems.append("horizon_s: is missing")
         elif spec.horizon_s is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from fairq.request import Request
 from fairq.workload.check import number
 from fairq.workload.tenants import ClosedLoopSource
 
+_BREAK = re.compile(rb"\r\n|\r|\n")
+
 
 class TraceError(ValueError):
     """A log that cannot be read: ``file:line: what is wrong, and the value``."""
@@ -32,11 +35,25 @@ def readable(path: str | PathLike[str]) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise TraceError(
-            f"{os.fspath(path)}: is not UTF-8 text: {error.reason} at byte {error.start}"
-        ) from None
+        raise _no_text(path, error) from None
     except csv.Error as error:
         raise TraceError(f"{os.fspath(path)}: cannot be read as CSV: {error}") from None
+
+
+def _no_text(path: str | PathLike[str], error: UnicodeDecodeError) -> TraceError:
+    """The error with its place. It has none itself: text is decoded some thousand bytes at a time."""
+    line, reason, at = 1, error.reason, ""
+    with open(path, "rb") as file:
+        for raw in file:
+            try:
+                raw.decode()
+            except UnicodeDecodeError as found:
+                *ended, begun = _BREAK.split(raw[: found.start])
+                line, reason = line + len(ended), found.reason
+                at = f" at byte {len(begun) + 1} of the line"
+                break
+            line += len(_BREAK.findall(raw))
+    return TraceError(f"{os.fspath(path)}:{line}: is not UTF-8 text: {reason}{at}")
 
 
 @dataclass(frozen=True)

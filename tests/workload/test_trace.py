@@ -190,12 +190,30 @@ def test_tenants_are_drawn_with_zipf_weights_and_a_seed(tmp_path: Path) -> None:
         ("t,p,o\n2023-11-16,1,1\n2023-13-16,1,1\n", r"log.csv:3: t must be a time .* got '2023-13-16'"),
         ("t,p,o\n2023-11-16,1,1\n17,1,1\n", r"log.csv:3: t must be a time \(ISO 8601\), got '17'"),
         ('t,p,o\n0,1,1\n0,"1,1\n', r"log.csv:3: cannot be read as CSV"),
-        (b"t,p,o\n0,1,1\n0,\xff,1\n", r"log.csv:\d+: cannot be read as CSV"),
+        (b"t,p,o\n0,1,1\n0,\xff,1\n", r"log.csv:3: is not UTF-8 text: invalid start byte at byte 3 of"),
+        (b"t,p,\xe9\n0,1,1\n", r"log.csv:1: is not UTF-8 text: invalid continuation byte at byte 5 of"),
+        (b"t,p,o\r0,1,1\r0,\xff,1\r", r"log.csv:3: is not UTF-8 text: invalid start byte at byte 3 of"),
+        (b"t,p,o\n" + 9_000 * b"0,1,1\n" + b"\xff,1,1\n", r"log.csv:9002: is not UTF-8 text: invalid start"),
+        (b'o,p,t\n1,1,"0\n"\n1,\xc3', r"log.csv:4: is not UTF-8 text: unexpected end of data at byte 3"),
     ],
 )  # fmt: skip
 def test_a_malformed_row_names_file_and_line(tmp_path: Path, text: str | bytes, where: str) -> None:
     with pytest.raises(TraceError, match=where):
         read_csv(log(tmp_path, text), **COLUMNS)
+
+
+def test_the_line_of_a_byte_that_is_no_text_is_told_in_every_form(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(2 * b'{"t": 0, "p": 1, "o": 1}\n' + b'{"t": 0, "p": 1, "o": \xff}\n')
+    with pytest.raises(
+        TraceError, match=r"log.jsonl:3: is not UTF-8 text: invalid start byte at byte 23 of the"
+    ):
+        read_csv(path, **COLUMNS)
+    path.write_bytes(b'[{"t": 0, "p": 1, "o": 1},\n{"t": 0, "p": 1, "o": \xff}]\n')
+    with pytest.raises(
+        TraceError, match=r"log.jsonl:2: is not UTF-8 text: invalid start byte at byte 23 of the"
+    ):
+        read_csv(path, **COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def place(path: Path, table: Table, line: int) -> str:
 
 
 def _csv(path: Path) -> Table:
-    with _text(path) as file:
+    with readable(path), _text(path) as file:
         rows, reason = _some(csv.reader(file, strict=True), 1)
     if reason:
         raise TraceError(f"{path}:1: cannot be read as CSV: {reason}")
@@ -87,7 +87,7 @@ def _csv(path: Path) -> Table:
 def _csv_chunks(path: Path, header: list[str], wanted: list[str]) -> Iterator[Chunk]:
     places = [_column(path, header, name) for name in wanted]
     width = len(header)
-    with _text(path) as file:
+    with readable(path), _text(path) as file:
         reader = csv.reader(file, strict=True)
         line = 1 + _span(next(reader, []))
         blank = 0
@@ -121,7 +121,7 @@ def _some(reader: Any, n: int) -> tuple[list[list[str]], str]:
     rows: list[list[str]] = []
     try:
         rows.extend(islice(reader, n))
-    except (csv.Error, UnicodeDecodeError) as error:
+    except csv.Error as error:
         return rows, str(error) or type(error).__name__
     return rows, ""
 
@@ -259,24 +259,21 @@ def _whole(path: Path) -> Any:
 
 
 def _jsonl_chunks(path: Path, wanted: list[str]) -> Iterator[Chunk]:
-    with _text(path) as file:
+    with readable(path), _text(path) as file:
         numbered = enumerate(file, 1)
         while True:
             lines: list[int] = []
             rows: list[Any] = []
             bad: list[Bad] = []
-            try:
-                for line, text in islice(numbered, CHUNK):
-                    if text.isspace():
-                        continue
-                    try:
-                        rows.append(_loads(text))
-                    except ValueError as error:
-                        bad.append(Bad(line, f"not JSON: {getattr(error, 'msg', error)}"))
-                    else:
-                        lines.append(line)
-            except UnicodeDecodeError as error:
-                raise TraceError(f"{path}:{lines[-1] + 1 if lines else 1}: not UTF-8: {error}") from None
+            for line, text in islice(numbered, CHUNK):
+                if text.isspace():
+                    continue
+                try:
+                    rows.append(_loads(text))
+                except ValueError as error:
+                    bad.append(Bad(line, f"not JSON: {getattr(error, 'msg', error)}"))
+                else:
+                    lines.append(line)
             if not rows and not bad:
                 return
             yield _picked(rows, np.array(lines, dtype=np.int64), wanted, bad)
