@@ -35,7 +35,7 @@ from fairq import (
 )
 from fairq.counterexamples import ChargeAtTheEnd, DeficitWithoutQuantum, NoLift, RoundRobin
 from fairq.prove.caps import LARGEST as LARGEST_SIZE
-from fairq.prove.caps import Setting, random_setting
+from fairq.prove.caps import TEAM, random_setting
 from fairq.prove.loop import serve
 from fairq.prove.maxmin import fill_under_caps
 
@@ -170,13 +170,6 @@ def caps() -> Table:
 SIZES = {"unit": 1.0, "exponential": LARGEST_SIZE, "mixed": 3.5}
 """Sizes, and the largest of each."""
 SETTINGS = 24
-TEAM = Setting(
-    "x and y, a team, share two of the three slots of their organisation, v has the third",
-    6,
-    dict.fromkeys("xyvz", 1.0),
-    [(list("xyv"), 3), (list("xy"), 2)],
-    [],
-)
 
 
 def random_caps() -> Table:

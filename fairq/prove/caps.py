@@ -86,6 +86,14 @@ def _each(keys: str, limit: int) -> Caps:
     return [([key], limit) for key in keys]
 
 
+TEAM = Setting(
+    "two of an organisation's 3 slots are its team's → 1 for each of the team, 1 for the third",
+    6,
+    dict.fromkeys("xyvz", 1),
+    [(list("xyv"), 3), (list("xy"), 2)],
+    [],
+)
+
 SETTINGS = [
     Setting(
         "4 slots, cap 2 each, weights 4:2:1 → 2, 1.33, 0.67", 4, {"a": 4, "b": 2, "c": 1}, _each("abc", 2), []
@@ -107,6 +115,7 @@ SETTINGS = [
         _each("xyz", 2),
         [(["x", "y"], 3)],
     ),
+    TEAM,
     Setting("weights 4:1, cap 1 each, one slot → 0.8, 0.2", 1, {"x": 4, "y": 1}, _each("xy", 1), []),
 ]
 
