@@ -28,8 +28,10 @@ runs = {{
     )
     for name in {policies}
 }}
-table = summary(runs{by}{replay})
-print(table[["policy", "tenant", "n", "{measure}_p50", "{measure}_p99"]].round(2).to_string(index=False))
+named = {named}
+table = summary(runs{by}, named=named{replay})
+shown = table.assign(n=table["n"] / table["runs"])  # finished, per run
+print(shown[["policy", "tenant", "n", "{measure}_p50", "{measure}_p99"]].round(2).to_string(index=False))
 """
 
 
@@ -42,11 +44,13 @@ def python(
     replications: int,
     measure: str,
     by: str,
+    named: Sequence[str],
     more: str = "",
     users: int = 0,
 ) -> str:
     """A program that ends with ``table`` equal to ``lab.table`` and prints it; then what ``more`` does.
 
+    ``named``: the tenants (or groups) with rows of their own, in this order.
     ``users``: of the model fitted to the scenario's log; 0: the log itself.
     """
     turned = [_path(path) + f": {value!r}" for path, value in places.items()]
@@ -60,6 +64,7 @@ def python(
         replay="" if scenario.random or users else ", replay=True",
         policies=list(policies),
         measure=measure,
+        named=pprint.pformat(list(named), width=90, compact=True),
         by="" if by == "tenant" else f', by="{by}"',
     )
     return f"{program}\n{more}" if more else program

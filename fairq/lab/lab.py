@@ -230,6 +230,7 @@ class Lab:
     def code(self) -> str:
         """Python that makes the same numbers without the lab."""
         places, factors = self._session.changes(self.settings)
+        by = self.settings["by"]
         return code.python(
             self._session.base,
             places,
@@ -237,7 +238,8 @@ class Lab:
             policies=self._policies,
             replications=self._wanted,
             measure=self.settings["measure"],
-            by=self.settings["by"],
+            by=by,
+            named=self._session.named(self._plan(), self._policies[0], by),
             more=self._more_code(),
             users=self._session.users,
         )

@@ -95,7 +95,8 @@ def summary(
     ----------
     runs : policy → its Results, one per replication.
     by : "tenant" or "group".
-    named : labels to keep; the others are counted together as "others". Default: all.
+    named : labels to keep, in that order; the others are counted together as "others". Default: all, as they
+        come.
     replay : the one run is all there is (a log): its p99 is a fact, however few requests stand behind it.
 
     Returns
@@ -118,7 +119,8 @@ def summary(
     for policy, results in runs.items():
         numbers[policy] = [run_numbers(labelled(result.requests, by, named, rest)) for result in results]
         labels |= {label: None for run in numbers[policy] for label in run}
-    order = [*(label for label in labels if label != rest), *([rest] if rest in labels else [])]
+    first = labels if named is None else named
+    order = [*(label for label in first if label != rest), *([rest] if rest in labels else [])]
     for policy, per_run in numbers.items():
         rows += combine(policy, per_run, order, replay)
     return pd.DataFrame(rows)
