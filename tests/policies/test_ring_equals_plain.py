@@ -159,7 +159,7 @@ def organisation(seed):
 
 
 def on_slots(setting, seed, dispatches):
-    """Tenants that wait always, or come and go, under caps of keys, of groups, and of groups within groups."""
+    """Tenants that wait always, or come and go, under caps of keys, of groups, of groups within groups."""
     draw = random.Random(seed)
     quantum, limits = draw.choice([1, 2, 4, 4]), setting.inner + setting.outer
     ring, plain = DRR(quantum, setting.weights), PlainDRR(quantum, setting.weights)
