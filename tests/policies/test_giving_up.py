@@ -60,6 +60,24 @@ def test_ghosts_hold_no_cap_and_change_no_order(row, wrap):
             assert haunted.snapshot(now=step)["lines"] == clean.snapshot(now=step)["lines"]
 
 
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_queue_counts_who_gave_up(row, wrap):
+    policy = wrap(row.make({}))
+    assert policy.cancelled == 0
+    asked = [ask("a") for _ in range(4)]
+    for request in asked:
+        policy.put(request)
+    served = policy.get(now=1)
+    gone = [request for request in asked if request is not served][:2]
+    for number, request in enumerate(gone, 1):
+        assert policy.cancel(request)
+        assert not policy.cancel(request)
+        assert policy.cancelled == number
+    policy.done(served)
+    assert policy.cancelled == 2
+
+
 @pytest.mark.parametrize("wrap", [lambda p: p, KeyCaps], ids=["bare", "capped"])
 @pytest.mark.parametrize("cost", [1_000, 3])
 def test_what_a_ring_saved_up_for_one_that_gives_up_goes_with_it(cost, wrap):
