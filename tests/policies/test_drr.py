@@ -257,6 +257,18 @@ def test_a_visit_that_makes_up_for_one_missed_is_explained():
     assert queue.snapshot()["why"] == "B's turn in round 4: deficit 0 + visit of 10 = 10 covers the cost 10."
 
 
+def test_a_visit_missed_in_the_present_round_is_made_up_too():
+    queue = KeyCaps(DRR(10), {"A": 1})
+    made = put(queue, "A1 A2 B1 B2 B3", cost=10)
+    for name in ("A1", "B1", "B2"):
+        assert queue.get() is made[name]
+    queue.done(made["A1"])
+    assert queue.snapshot()["why"] == (
+        "A's turn in round 2: deficit 0 + visit of 10 = 10 covers the cost 10."
+        " It makes up a visit that a cap made it miss."
+    )
+
+
 def test_a_visit_for_the_key_that_may_run_is_explained_by_its_own_cost():
     """A's earliest request needs three visits, and two have passed it; the one that may run needs one."""
     queue = KeyCaps(DRR(10), {"dear": 0, "cheap": 0})
