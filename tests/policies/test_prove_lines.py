@@ -13,14 +13,18 @@ from fairq.prove import agree, calls, caps, nests, price
 WEIGHTS = {"a": 4, "b": 2, "c": 1}
 
 
-@pytest.mark.parametrize("make", [lambda w: RoundRobin(), lambda w: SFQ({})], ids=["turns", "no weights"])
-def test_start_tags_that_lose_the_weights_fail_the_shares_under_caps(make, monkeypatch):
+@pytest.mark.parametrize(
+    ("make", "team"),
+    [(lambda w: RoundRobin(), False), (lambda w: SFQ({}), True)],
+    ids=["turns", "no weights"],
+)
+def test_start_tags_that_lose_the_weights_fail_the_shares_under_caps(make, team, monkeypatch):
     place = [name for name, _ in caps.INNER].index("SFQ")
     assert all(line.holds for line in caps.setting_lines(place, until=750, seeds=range(1)))
     monkeypatch.setattr(caps, "INNER", [*caps.INNER[:place], ("SFQ", make)])
     lines = caps.setting_lines(place, until=750, seeds=range(1))
-    # The one without weights among those who compete under a cap stays right.
-    assert [line.holds for line in lines] == [False, False, False, True, False]
+    # Where those who compete under a cap have equal weights it stays right; turns, by request, do not.
+    assert [line.holds for line in lines] == [False, False, False, True, team, False]
 
 
 def test_the_textbook_ring_by_hand():
