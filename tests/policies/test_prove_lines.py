@@ -81,6 +81,32 @@ def test_a_drift_that_is_not_there_is_not_shown(monkeypatch):
     assert [line.holds for line in caps.drift_lines()] == [False]
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("VTC", lambda w: DRR(caps.LARGEST, w)), ("SFQ", lambda w: DRR(caps.LARGEST, w)), ("DRR", VTC)],
+)
+def test_a_share_that_is_not_lost_as_said_is_not_shown(name, other, monkeypatch):
+    assert [line.holds for line in caps.lost_lines(until=200)] == [True]
+    monkeypatch.setattr(caps, "INNER", [(n, other if n == name else make) for n, make in caps.INNER])
+    assert [line.holds for line in caps.lost_lines(until=200)] == [False]
+
+
+def test_several_caps_bind_in_the_setting_that_counters_are_spared():
+    """By hand: of 11 slots five may hold 9, at weights 5, 4, 3, 2, 1; t0 is held to 2 and t4 to 1 of them,
+    and the other 6 go 4:2:1."""
+    setting = caps.random_setting(caps.SEVERAL_BIND)
+    assert setting.wanted() == pytest.approx(
+        {"t0": 2, "t1": 1, "t2": 6 * 4 / 7, "t3": 6 / 7, "t4": 1, "t5": 6 * 2 / 7}
+    )
+
+
+def test_a_line_says_what_was_left_out_and_names_a_quantum_where_there_is_one():
+    for place, (name, _) in enumerate(caps.INNER):
+        (line,) = caps.random_lines(place, until=20)
+        assert ("without the one where several caps bind" in line.how) == (name != "DRR")
+        assert line.how.startswith(f"slots held{', quantum' if name == 'DRR' else '; 6 random'}")
+
+
 # -- fifty keys, floors, soft caps ----------------------------------------------------------------------
 
 
