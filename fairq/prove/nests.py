@@ -97,7 +97,7 @@ NESTS: list[tuple[str, MakeNest, int, str]] = [
 FLAT: MakeNest = lambda of, branches, users: VTC(users)  # noqa: E731
 
 
-def nest_lines() -> list[Line]:
+def nest_lines(seeds: range = SEEDS) -> list[Line]:
     lines = []
     for name, make, inner, sign in NESTS:
         got = parts(make)
@@ -111,8 +111,8 @@ def nest_lines() -> list[Line]:
                 list(got.values()) == [2_000, 2_000, 2_000, 3_000],
             )
         )
-        between, within = worst_nest(make, inner)
-        how = f"{len(SEEDS)} random demands of two organisations, 1–16 slots, costs 1–30; every interval"
+        between, within = worst_nest(make, inner, seeds)
+        how = f"{len(seeds)} random demands of two organisations, 1–16 slots, costs 1–30; every interval"
         lines.append(
             Line(
                 f"{name}: between organisations |Dᵢ/wᵢ − Dⱼ/wⱼ| ≤ Lᵢ/wᵢ + Lⱼ/wⱼ",
@@ -120,7 +120,7 @@ def nest_lines() -> list[Line]:
                 how,
                 f"{number(between)} of the bound",
                 "≤ 1",
-                between <= 1,
+                0 < between <= 1,  # at 0 nothing was compared
             )
         )
         lines.append(
@@ -130,7 +130,7 @@ def nest_lines() -> list[Line]:
                 how,
                 f"{number(within)} of the bound",
                 f"{sign} 1",
-                within < 1 or (not inner and within == 1),
+                0 < within < 1 or (not inner and within == 1),
             )
         )
     part, flat = part_of_many(nest_of_vtc), part_of_many(FLAT)

@@ -183,6 +183,11 @@ def test_nests_that_share_otherwise_fail(make, wanted, monkeypatch):
     assert holds(nests.nest_lines()) == [*wanted, True, True]
 
 
+def test_nests_that_were_not_compared_prove_nothing(monkeypatch):
+    monkeypatch.setattr(nests, "NESTS", nests.NESTS[:1])
+    assert holds(nests.nest_lines(seeds=range(0))) == [True, False, False, True, True]
+
+
 class ByTurns(Nested):
     """Branches are charged 30 a request, whatever it costs: shares of requests, not of tokens."""
 
