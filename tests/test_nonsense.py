@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -89,14 +90,16 @@ def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
     steps = tmp_path / "steps.csv"
     rows = [(b, t, kv, 10 + b + t / 10) for b in (1, 5, 9) for t in (0, 50, 300) for kv in (100, 2000)]
     steps.write_text("B,T,KV,step_ms\n" + "".join(f"{b},{t},{kv},{ms}\n" for b, t, kv, ms in rows))
+    served = {"input_toks": 10, "output_toks": 5, "arrival_time": 1.7e9, "queued_ts": 100.0}
+    served |= {"scheduled_ts": 101.0, "first_token_ts": 101.5, "last_token_ts": 103.0}
+    run = tmp_path / "requests.jsonl"
+    run.write_text("".join(json.dumps({"request_id": f"b-{n}", **served}) + "\n" for n in range(3)))
     folder = tmp_path / "folder.csv"
     folder.mkdir()
     log = str(data_path("logs/synthetic_27_tenants.csv"))
-    commands = [["calibrate", str(steps)], ["log", "convert", log], ["log", "fit", log]]
-    run = Path(__file__).parents[2] / "shared/traces/vllm_rtx4090_llama31_8b_requests.jsonl"
-    commands += [["replay", str(run)]] if run.exists() else []  # no local copy of a run: none to replay
+    commands = [["calibrate", str(steps)], ["log", "convert", log], ["log", "fit", log], ["replay", str(run)]]
     for arguments in commands:
         done = CliRunner().invoke(app, [*arguments, "--out", str(folder)])
         assert done.exit_code == 2, f"{arguments}: {done.exception!r}\n{done.output}"
         assert done.stderr == f"fairq: --out {folder}: cannot be written: Is a directory\n"
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "steps.csv"]
+        assert {path.name for path in tmp_path.iterdir()} == {"folder.csv", "requests.jsonl", "steps.csv"}
