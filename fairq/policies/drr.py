@@ -21,14 +21,17 @@ back; without that, caps round a textbook ring lose the weights. The rule, by wh
   where it began. Only a visit in the ring's own order moves the ring on.
 * A late visit takes up all the tenant's visits up to there. Those behind are lost, but for one if it took up
   one only: of two, itself included (``BANKED``), the second is *owed*.
-* Owed visits queue, first in, first out, before the ring: with every request that a tenant sends, what it is
-  owed, and what has passed it by (``BANKED`` at most), goes to the end of the queue. That is the latest
-  place the ring has come to, before the visit there, should it be open. But in a visit that was owed it
-  keeps its place while others have begun more late visits under its group caps, its own cap having slowed it
-  down; where it leads under one of several caps, it goes behind the last that queued under that one. A
-  tenant with several keys counts as under no group, and those under none are compared as under one. Late
-  visits count with all that they took up; in the ring, and when it joins, a tenant's count is put level with
-  the most (the least of these, under several caps), and at a late visit no further than ``BANKED`` below.
+* Owed visits queue, first in, first out, before the ring. With every request that a tenant sends, what it is
+  owed, and what has passed it by (``BANKED`` at most), goes to the end of the queue: the latest place the
+  ring has come to, before the visit there, should it be open. But in a visit that was owed it may keep its
+  place, its own cap having slowed it down:
+* A tenant *leads* under a group cap when nobody under that cap has begun more late visits. One that leads
+  under all its caps goes to the end. One that leads under none keeps its place. One that leads under some
+  goes behind the last that queued under those, and behind who queued behind that, unless its place is later.
+  Tenants under no group cap, and those with several keys, are compared as if they shared one.
+* Late visits count with all that they took up. In the ring, and when it joins, a tenant's count is put level
+  with the most under its cap (under several, the least of these); a late visit puts it no further than
+  ``BANKED`` below first.
 * An open visit that is held back goes on where it stopped, as long as it can pay for the head. At the turn of
   another it ends if it cannot (for the head that may run or, when none may, the earliest). When later the
   tenant's line or account changes so that it cannot pay for its earliest request, it ends then, and what
@@ -91,6 +94,7 @@ class _Tenant(TenantLines):
         "open",
         "owed",
         "place",
+        "saved",
         "turn",
     )
 
@@ -102,7 +106,8 @@ class _Tenant(TenantLines):
         self.turn: Rank = (0, 0, RING)  # the last visit whose gain is in ``deficit``
         self.open = False  # that visit has not ended
         self.ahead = 0  # the round of its next visit in the ring; the others follow round by round
-        self.idle = 0  # visits since the last that it made, of which the gains are in ``deficit``
+        self.idle = 0  # visits since the last that it made, whose gains were added to ``deficit`` …
+        self.saved: Number = 0  # … and what of these is in it still
         self.owed = 0  # visits missed before that one
         self.back: Rank = (0, 0, 0)  # where its next owed visit queues
         self.begun = 0  # visits that late ones took up, to compare it with others under its group caps
@@ -148,11 +153,11 @@ class DRR(Fair[_Tenant]):
     costs less is given back while the tenant waits. Credit does not survive an empty line. What visits have
     gained for a request that gives up is kept up to the cost of the tenant's next one.
 
-    Under caps (``KeyCaps``), with quantum·weight >= the largest cost and not many times that, the slots held
-    are the weighted max-min shares. Where a cap binds, at most ``BANKED`` visits are kept for who missed
-    them: below that quantum these no longer pay for a request, and the weights fade; far above it a visit is
-    long, and a tenant that its own cap slows waits for those of others. ``VTC`` has no quantum to set. The
-    page beside this file has the figures, also for caps within caps.
+    Under caps (``KeyCaps``), with a quantum near the largest cost, the slots held come within a few per cent
+    of the weighted max-min shares; README.md beside this file has the figures. Where a cap binds, at most
+    ``BANKED`` visits are kept for who missed them: with a smaller quantum these no longer pay for a request,
+    and the weights fade; with one several times as large visits are long, and a tenant that its own cap slows
+    waits for those of others. ``VTC`` has no quantum to set.
     """
 
     def __init__(self, quantum: Number, weights: Mapping[str, Number] | None = None) -> None:
@@ -252,7 +257,7 @@ class DRR(Fair[_Tenant]):
                 deficit = state.deficit
             self._frontier = state.turn = rank
             self._cut = self._turn = state
-            state.ahead, state.open, state.idle = rank[0] + 1, True, 0
+            state.ahead, state.open, state.idle, state.saved = rank[0] + 1, True, 0, 0
         del self._waiting[request]
         self._running[request] = cost
         queue.popleft()
@@ -352,14 +357,12 @@ class DRR(Fair[_Tenant]):
         if not state.open or state.deficit < cost:
             self._begin_visit(state, cost)
         state.deficit -= cost
-        caps = state.cover or NO_GROUP
-        leads = [cap for cap in caps if state.begun >= self._most.get(cap, 0)]
-        self._owe(state, None if state.turn[2] == RING or len(leads) == len(caps) else leads)
+        self._owe(state, self._front(state))
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         turn, visits = self._when(state, cost), self._visits(state, cost)
         self._earn(state, visits, cost)
-        state.turn, state.open = turn, True
+        state.turn, state.open, state.saved = turn, True, 0
         level = self._level(state)
         if turn[2] == RING and turn > self._frontier:
             self._frontier, self._cut = turn, state
@@ -383,28 +386,30 @@ class DRR(Fair[_Tenant]):
         """How many of its visits the frontier has passed."""
         return max(0, self._passed(state) - state.ahead + 1)
 
-    def _owe(self, state: _Tenant, leads: list[Hold | None] | None = None) -> None:
-        """What passed it is owed, at the end of the queue. Or where it stands, but behind the last under the
-        caps that it ``leads``: under others somebody has begun more late visits.
-        """
+    def _owe(self, state: _Tenant, front: Rank | None) -> None:
+        """What passed it is owed, and queues with what was: behind all at ``front``, or where it is."""
         missed = self._missed(state)
         if not (state.owed or missed):
             return
         state.owed = min(BANKED, state.owed + missed)
         state.ahead += missed
-        if leads is None:
-            self._queue_behind(state, self._frontier[:2])
-        for cap in leads or ():
-            last = self._last_owed.get(cap, state.back)
-            if last > state.back:
-                self._queue_behind(state, last[:3])
+        if front is not None:
+            self._queued += 1
+            state.back = (*front, self._queued)
         for cap in state.cover:
             self._last_owed[cap] = max(state.back, self._last_owed.get(cap, state.back))
 
-    def _queue_behind(self, state: _Tenant, place: Rank) -> None:
-        """Its owed visits queue behind all that queued at a place."""
-        self._queued += 1
-        state.back = (*place, self._queued)
+    def _front(self, state: _Tenant) -> Rank | None:
+        """Where one that is served queues: how its rank begins. None: it keeps its place."""
+        end = self._frontier[:2]
+        if state.turn[2] == RING:
+            return end
+        caps = state.cover or NO_GROUP
+        leads = [cap for cap in caps if state.begun >= self._most.get(cap, 0)]
+        if len(leads) == len(caps):
+            return end
+        last = max((self._last_owed[cap] for cap in leads if cap in self._last_owed), default=state.back)
+        return last[:3] if last > state.back else None
 
     def _end_turn(self, last: _Tenant, gate: Gate | None) -> None:
         """Another tenant is served: the last one's visit ends, unless it is held with credit left."""
@@ -418,7 +423,9 @@ class DRR(Fair[_Tenant]):
         """Add the gains of the visits that passed without effect, its head being unaffordable."""
         idle = self._idle(state)
         if idle:
-            state.deficit += _times(idle, state.gain)
+            gained = _times(idle, state.gain)
+            state.deficit += gained
+            state.saved += gained
             state.idle += idle
             state.ahead += idle
             state.turn, state.open = (state.ahead - 1, state.place, RING), False
@@ -438,8 +445,10 @@ class DRR(Fair[_Tenant]):
     def _lost(self, state: _Tenant) -> None:
         """What visits gained for the one that gave up, and the next does not need, is forfeited."""
         head = state.head()
-        if head is not None and not state.open and state.deficit > head.cost:
-            state.deficit = max(head.cost, state.deficit - _times(state.idle, state.gain))
+        if head is not None and state.deficit > head.cost:
+            spare = min(state.saved, state.deficit - head.cost)
+            state.deficit -= spare
+            state.saved -= spare
 
     def _lapse(self, state: _Tenant) -> None:
         """A visit that a cap interrupted, and that can no longer pay for the head, is over: what it missed is
@@ -448,7 +457,7 @@ class DRR(Fair[_Tenant]):
         head = state.head() if state.open and state is not self._turn else None
         if head is not None and state.deficit < head.cost:
             state.open = False
-            self._owe(state)
+            self._owe(state, self._frontier[:2])
 
     def _blank(self, state: _Tenant) -> bool:
         return bool(state.deficit == 0)
@@ -473,7 +482,7 @@ class DRR(Fair[_Tenant]):
             before.after = state
         state.before, state.after, state.place = before, after, place
         round_ = self._frontier[0]
-        state.open, state.owed, state.idle, state.ahead = False, 0, 0, round_ + 1
+        state.open, state.owed, state.idle, state.saved, state.ahead = False, 0, 0, 0, round_ + 1
         state.begun = self._level(state) if self._most else 0
         visits = 1 if cost - state.deficit <= state.gain else self._visits(state, cost)
         return round_ + visits, place, RING

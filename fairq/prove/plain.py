@@ -290,7 +290,8 @@ class PlainDRR(Plain):
         self.last: str | None = None  # the last one served, while it waits
         self.deficits: dict[str, Any] = {}
         self.late: list[Visit] = []
-        self.gained: dict[str, int] = {}  # visits that became gains since the last one of a tenant
+        self.gained: dict[str, int] = {}  # visits that became gains since the last one of a tenant …
+        self.saved: dict[str, Any] = {}  # … and what is left of these gains
         self.begun: dict[str, int] = {}  # visits of a tenant that its late ones took up …
         self.most: dict[int, int] = {}  # … and the most under each group
         self.marks: dict[str, Mark] = {}  # of a tenant that is owed something …
@@ -374,7 +375,7 @@ class PlainDRR(Plain):
         at = self.ring.index(tenant)
         self.ring = self.ring[at:] + self.ring[:at]
         self.visited = True
-        self.gained[tenant] = 0
+        self.gained[tenant] = self.saved[tenant] = 0
         self.begun[tenant] = self.level(tenant)
         return visit
 
@@ -386,7 +387,7 @@ class PlainDRR(Plain):
         lost = missed[at + 2 :] if taken == 1 else missed[at + 1 :]
         self.drop([*self.open(tenant), *missed[:at], *lost])
         visit.open = True
-        self.gained[tenant] = 0
+        self.gained[tenant] = self.saved[tenant] = 0
         self.begun[tenant] = max(self.begun[tenant], self.level(tenant) - 2) + taken
         for group in self.under(tenant):
             self.most[group] = max(self.most.get(group, 0), self.begun[tenant])
@@ -451,7 +452,7 @@ class PlainDRR(Plain):
         if tenant not in self.ring:
             self.ring.append(tenant)
             self.deficits.setdefault(tenant, 0)
-            self.gained[tenant] = 0
+            self.gained[tenant] = self.saved[tenant] = 0
             self.begun[tenant] = self.level(tenant)
         self.lapse(tenant)
 
@@ -466,8 +467,9 @@ class PlainDRR(Plain):
         """A request has given up: the gains that its visits made for it, and the next does not need."""
         line = self.of(tenant)
         if line and not self.open(tenant):
-            spare = max(0, self.deficits[tenant] - line[0][2].cost)
-            self.deficits[tenant] -= min(spare, self.gained[tenant] * self.gain(tenant))
+            spare = min(self.saved[tenant], max(0, self.deficits[tenant] - line[0][2].cost))
+            self.deficits[tenant] -= spare
+            self.saved[tenant] -= spare
 
     def settle(self, request: Any, difference: Any) -> None:
         tenant = request.tenant
@@ -503,6 +505,7 @@ class PlainDRR(Plain):
         found = self.too_few(tenant)
         if found:
             self.deficits[tenant] += len(found) * self.gain(tenant)
+            self.saved[tenant] += len(found) * self.gain(tenant)
             self.gained[tenant] += len(found)
             self.drop([*self.open(tenant), *found])
 

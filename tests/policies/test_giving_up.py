@@ -115,6 +115,38 @@ def test_what_a_ring_was_given_back_stays_when_another_gives_up():
     assert queue.snapshot()["accounts"]["a"]["deficit"] == 8
 
 
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=["the first first", "the second first"])
+def test_what_was_given_back_stays_when_two_give_up(order):
+    """As above with requests of 60, 20, 1 behind: three visits in vain gain 30. When the 60 goes, 20 of
+    38 are kept, as the next costs 20; when both have gone, the 8 that are a's own.
+    """
+    queue = DRR(10)
+    a, b = [ask("a", cost) for cost in (10, 60, 20, 1, 9)], [ask("b", 10) for _ in range(6)]
+    for request in a + b:
+        queue.put(request)
+    assert [queue.get() for _ in range(5)] == [a[0], *b[:4]]
+    queue.done(a[0], 2)
+    assert queue.snapshot()["accounts"]["a"]["deficit"] == 38
+    left = {(1, 2): [20, 8], (2, 1): [38, 8]}[order]
+    for number, deficit in zip(order, left, strict=True):
+        assert queue.cancel(a[number])
+        assert queue.snapshot()["accounts"]["a"]["deficit"] == deficit
+
+
+def test_what_was_saved_up_at_another_weight_goes_too():
+    """Ninety visits at weight 100 gain 9,000 of the 10,000 that a's first costs. At weight 1 it gives up."""
+    queue = DRR(1, {"a": 100})
+    first = ask("a", 10_000)
+    for request in [first, *(ask("a") for _ in range(5)), *(ask("b") for _ in range(200))]:
+        queue.put(request)
+    for _ in range(90):
+        assert queue.get().tenant == "b"
+    queue.set_weight("a", 1)
+    assert queue.snapshot()["accounts"]["a"]["deficit"] == 9_000
+    assert queue.cancel(first)
+    assert queue.snapshot()["accounts"]["a"]["deficit"] == 1
+
+
 @pytest.mark.parametrize("name", LEFT_OVER)
 def test_a_tenant_that_only_cancels_earns_no_credit(name):
     """b keeps a line of requests that all give up before their turn while a is served; then both are busy."""
