@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from fairq.lab.steps import accounts_of
+from fairq.lab.tables import swatch
 from fairq.plots import OTHERS, TenantStyle, number
 from fairq.plots.step import MEASURES, said
 from fairq.request import Number
@@ -63,14 +64,13 @@ def state_html(state: State, styles: Mapping[str, TenantStyle]) -> str:
         running = sum(job is not None and job["tenant"] == tenant for job in state["slots"])
         first = f"{line[0]['name']} ({_value(line[0]['cost'])} tokens)" if line else "–"
         color = styles.get(tenant, styles[OTHERS]).color
-        swatch = f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
         said = f"{tenant}, next" if tenant == turn else tenant
         rows = list(accounts[tenant].values()) or [{}]
         many = len(rows) > 1
         # A tenant with several accounts has several rows, and one name for them.
         scope, span = ("rowgroup", f' rowspan="{len(rows)}"') if many else ("row", "")
         head = (
-            f'<th scope="{scope}"{span} class="fairq-name">{swatch + escape(said)}</th>'
+            f'<th scope="{scope}"{span} class="fairq-name">{swatch(color) + escape(said)}</th>'
             f'<td{span} class="fairq-name">{escape(first)}</td>'
             f"<td{span}>{len(line)}</td><td{span}>{running}</td>"
         )
@@ -109,8 +109,7 @@ def log_html(state: State, styles: Mapping[str, TenantStyle]) -> str:
         name, slot = "nobody", "–"
         if entry["tenant"] is not None:
             color = styles.get(entry["tenant"], styles[OTHERS]).color
-            swatch = f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
-            name, slot = swatch + escape(entry["name"]), str(entry["slot"] + 1)
+            name, slot = swatch(color) + escape(entry["name"]), str(entry["slot"] + 1)
         body.append(
             f"<tr><td>{entry['step']}</td><td>{_value(entry['time'])}</td>"
             f'<td class="fairq-name">{name}</td><td>{slot}</td>'

@@ -55,7 +55,7 @@ def table_html(table: pd.DataFrame, measure: str, styles: Mapping[str, TenantSty
     body = []
     for tenant in dict.fromkeys(table["tenant"]):
         mine = table[table["tenant"] == tenant].to_dict("records")
-        name = _swatch(styles[tenant].color) + escape(str(tenant))
+        name = swatch(styles[tenant].color) + escape(str(tenant))
         head = f'<th scope="rowgroup" rowspan="{len(mine)}" class="fairq-name">{name}</th>'
         rows = [_row(row, measure, runs, "" if i else head) for i, row in enumerate(mine)]
         body.append(f"<tbody>{''.join(rows)}</tbody>")
@@ -99,12 +99,13 @@ def _cell(name: str, value: Any) -> str:
     return f"{100 * value:.1f} %" if name.endswith("_rate") else number(value)
 
 
-def _swatch(color: str) -> str:
+def swatch(color: str) -> str:
+    """A square in a tenant's color, before its name."""
     return f'<span aria-hidden="true" class="fairq-swatch" style="background:{color}"></span>'
 
 
 def _row(row: Mapping[Any, Any], measure: str, runs: int, head: str) -> str:
-    """``head``: of a tenant's rows, before the first of them."""
+    """``head``: HTML of the cell that names the tenant, spanning its rows; empty but in the first of them."""
     values = (
         _count(row["n"] / runs),
         _count((row["unfinished"] + row["cancelled"] + row["refused"]) / runs),
