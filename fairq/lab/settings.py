@@ -18,12 +18,8 @@ from fairq.lab.setting import SERVES as SERVES
 from fairq.lab.setting import WEIGHTS as WEIGHTS
 from fairq.lab.setting import Path as Path
 from fairq.lab.setting import Setting as Setting
-from fairq.plots.fold import MOST
+from fairq.plots.fold import named_of
 from fairq.scenario import Scenario
-
-MOST_WEIGHTS = MOST
-"""Weight sliders of one scenario, as many as a chart names; a log may have hundreds of tenants."""
-
 
 QUANTA = (1, 10, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 50_000, 1_000_000)
 AGES = (0, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 86_400)
@@ -44,37 +40,17 @@ def load_and_burst(scenario: Scenario) -> list[Setting]:
             factor="load",
         )
     ]
-    bursty = any(spec.arrivals.grows_with_burst for spec in scenario.tenants.values())
-    if bursty:
-        found.append(
-            Setting(
-                "burst",
-                "Burst size ×",
-                "Size of dumps and on-off bursts, times this factor",
-                ASKS,
-                1.0,
-                0.05,
-                20.0,
-                0.05,
-                slide=(0.1, 3.0),
-                factor="burst",
-            )
-        )
     if scenario.log is not None:
-        found.append(
-            Setting(
-                "burst",
-                "Burst size ×",
-                "About so many requests of a tenant come at once; nobody asks for more in all",
-                ASKS,
-                1.0,
-                1.0,
-                1000.0,
-                0.5,
-                slide=(1.0, 10.0),
-                factor="burst",
-            )
-        )
+        about = "About so many requests of a tenant come at once; nobody asks for more in all"
+        low, high, step, slide = 1.0, 1000.0, 0.5, (1.0, 10.0)
+    elif any(spec.arrivals.grows_with_burst for spec in scenario.tenants.values()):
+        about = "Size of dumps and on-off bursts, times this factor"
+        low, high, step, slide = 0.05, 20.0, 0.05, (0.1, 3.0)
+    else:
+        return found
+    found.append(
+        Setting("burst", "Burst size ×", about, ASKS, 1.0, low, high, step, slide=slide, factor="burst")
+    )
     return found
 
 
@@ -87,8 +63,8 @@ def weights(scenario: Scenario) -> list[Setting]:
         places = {
             name: (("log", "weights", name), weight) for name, weight in _by_demand(scenario.workload())
         }
-    # As on a chart: one that would be left over alone is named, too.
-    most = len(places) if len(places) <= MOST_WEIGHTS + 1 else MOST_WEIGHTS
+    # A log may have hundreds of tenants: those that a chart names have sliders.
+    named = named_of(list(places))
     return [
         Setting(
             f"weight_{name}",
@@ -101,9 +77,9 @@ def weights(scenario: Scenario) -> list[Setting]:
             0.5,
             slide=(0.5, 16.0),
             paths=(path,),
-            shown=place < most,
+            shown=name in named,
         )
-        for place, (name, (path, value)) in enumerate(places.items())
+        for name, (path, value) in places.items()
     ]
 
 

@@ -25,6 +25,11 @@ def top_tenants(requests: pd.DataFrame, most: int = MOST) -> list[str]:
     order = list(dict.fromkeys(requests["tenant"]))
     demand = requests.groupby("tenant", observed=True, sort=False)["cost_estimate"].sum()
     order.sort(key=lambda name: -float(demand[name]))
+    return named_of(order, most)
+
+
+def named_of(order: list[str], most: int = MOST) -> list[str]:
+    """Those to name of all tenants, the first ``most``; one that would be left over alone is named, too."""
     return order if len(order) <= most + 1 else order[:most]
 
 
