@@ -1,7 +1,7 @@
 """What caps do not buy, and what kept slots and lent slots cost: fifty keys, floors, soft caps.
 
-**Fifty keys.** Everybody has work waiting on every key. What counts keys (FIFO fed so, or caps per key around
-it) gives the one with 50 keys 50 parts of 54, what counts tenants one of five: both computed by filling.
+**Fifty keys.** FIFO, when every key keeps work waiting, gives the tenant with 50 keys 50 parts of 54, also
+with caps per key around it; what counts tenants gives it one of five: both computed by filling.
 
 **Kept and lent slots.** A batch tenant always has work, its services exponential; a chat tenant asks, is
 served, thinks, and asks again. Services forget their past, so where batch runs on all c slots a chat request
@@ -38,7 +38,7 @@ Make = Callable[[], Policy]
 
 # -- fifty keys --------------------------------------------------------------------------------------
 
-SLOTS, PER_KEY = 8, 2
+BURST_SLOTS, PER_KEY = 8, 2
 KEYS = [*(f"noisy {k}" for k in range(50)), *(f"person {k}" for k in range(4))]
 
 
@@ -56,15 +56,15 @@ def of_the_slots(make: Make, size: str, until: float = 800) -> float:
         cost = one(draw)
         return Request(tenant_of(key), cost, key=key, service=cost, arrival=now)
 
-    served = backlogged(make(), SLOTS, KEYS, feed, depth=4, until=until, line=attrgetter("key"))
-    return float(held_slots(served, until / 10, until - 5)["noisy"]) / SLOTS
+    served = backlogged(make(), BURST_SLOTS, KEYS, feed, depth=4, until=until, line=attrgetter("key"))
+    return float(held_slots(served, until / 10, until - 5)["noisy"]) / BURST_SLOTS
 
 
 def wait_beside_a_burst(make: Make) -> Number:
     """How long a person waits who asks half a second after 500 requests of 1 s came on 50 keys."""
     burst = [Request("noisy", 1, key=KEYS[n % 50], arrival=0, service=1) for n in range(500)]
     person = Request("person 0", 1, arrival=0.5, service=1)
-    served = serve(make(), SLOTS, [*burst, person])
+    served = serve(make(), BURST_SLOTS, [*burst, person])
     return next(s.start - 0.5 for s in served if s.request is person)
 
 
@@ -81,30 +81,30 @@ BY_TENANT: list[tuple[str, Make]] = [
 
 
 def key_lines() -> list[Line]:
-    by_key = fill_under_caps(SLOTS, KEYS, {}, [([key], PER_KEY) for key in KEYS])
+    by_key = fill_under_caps(BURST_SLOTS, KEYS, {}, [([key], PER_KEY) for key in KEYS])
     tenants = {
         tenant: PER_KEY * sum(tenant_of(key) == tenant for key in KEYS) for tenant in map(tenant_of, KEYS)
     }
+    share = fill(BURST_SLOTS, tenants, {})["noisy"]
     rows = [
         (f"{name}: the tenant with 50 keys takes 50 parts of 54", make, ["unit"], 50 * by_key["noisy 0"])
         for name, make in BY_KEY
     ] + [
         (f"{name}, two per key: the tenant with 50 keys takes one part of five", make, list(SIZES), share)
         for name, make in BY_TENANT
-        for share in [fill(SLOTS, tenants, {})["noisy"]]
     ]
     lines = []
     for claim, make, sizes, slots in rows:
         parts = [of_the_slots(make, size) for size in sizes]
-        worst = max(parts, key=lambda part: abs(part - slots / SLOTS))
+        worst = max(parts, key=lambda part: abs(part - slots / BURST_SLOTS))
         lines.append(
             Line(
                 claim,
                 "max-min by progressive filling, by key and by tenant",
                 f"beside four people, 8 slots, everybody backlogged; {len(sizes)} kinds of sizes",
                 f"{number(100 * worst)} % of the slots",
-                f"{number(100 * slots / SLOTS)} %, ± 2 % of it",
-                abs(worst * SLOTS / slots - 1) <= 0.02,
+                f"{number(100 * slots / BURST_SLOTS)} %, ± 2 % of it",
+                abs(worst * BURST_SLOTS / slots - 1) <= 0.02,
             )
         )
     for makes, claim, wanted in (
@@ -127,8 +127,8 @@ def key_lines() -> list[Line]:
 
 # -- kept and lent slots -----------------------------------------------------------------------------
 
-BATCH, FOUR = 10.0, 4
-"""Mean service of batch, seconds; how many slots there are."""
+BATCH, BATCH_SLOTS = 10.0, 4
+"""Mean service of batch, seconds; how many slots it and chat share."""
 
 Z_999 = 3.291  # two-sided 99.9 % of the normal distribution
 
@@ -164,13 +164,13 @@ def beside_batch(policy: Policy, asks: int, workers: int = 1, seed: int = 1) -> 
         heappush(events, (now + after, order, request))
 
     now = 0.0
-    for n in range(2 * FOUR):
+    for n in range(2 * BATCH_SLOTS):
         policy.put(Request("batch", 1, priority=1, arrival=0.0, service=draw.expovariate(1 / BATCH), id=n))
     for worker in range(workers):
         later(Request("chat", 1, service=1.0, id=worker), draw.expovariate(1 / 2))
     began: set[Request] = set()
     while True:
-        while sum(running.values()) < FOUR:
+        while sum(running.values()) < BATCH_SLOTS:
             request = policy.get()
             if request is None:
                 break
@@ -186,7 +186,7 @@ def beside_batch(policy: Policy, asks: int, workers: int = 1, seed: int = 1) -> 
                 seen.late += now not in (arrival, due.pop(request))
         if events[0][0] > now:
             seen.batch.add(running["batch"])
-            seen.idle.add(FOUR - sum(running.values()))
+            seen.idle.add(BATCH_SLOTS - sum(running.values()))
         if len(seen.waits) >= asks:
             return seen
         now, _, request = heappop(events)
@@ -203,7 +203,7 @@ def beside_batch(policy: Policy, asks: int, workers: int = 1, seed: int = 1) -> 
 
 
 CHAT_FIRST: Make = partial(Priority, None)
-KEPT: Make = lambda: Floors(FIFO(), {"chat": (["chat"], 2)}, slots=FOUR)  # noqa: E731
+KEPT: Make = lambda: Floors(FIFO(), {"chat": (["chat"], 2)}, slots=BATCH_SLOTS)  # noqa: E731
 CAPPED: Make = lambda: KeyCaps(FIFO(), {"batch": 2})  # noqa: E731
 LENT: Make = lambda: SoftCaps(FIFO(), {"batch": 2})  # noqa: E731
 
@@ -238,7 +238,7 @@ def lent_lines(name: str, make: Make, asks: int = ASKS) -> list[Line]:
     """No slot idles: what chat waits for is the first of four services to end."""
     seen = beside_batch(make(), asks)
     mean, half = seen.mean()
-    wanted = BATCH / FOUR
+    wanted = BATCH / BATCH_SLOTS
     how = (
         f"4 slots, batch always has work, services exponential, mean 10 s; {asks:,} requests of a chat worker"
     )
