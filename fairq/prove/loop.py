@@ -72,7 +72,8 @@ def backlogged(
 ) -> list[Served]:
     """Keep ``depth`` requests of every tenant waiting, until a time or a number of dispatches.
 
-    ``line``: to whom a dispatched request is made up for, one of ``tenants``; so these may be keys.
+    ``line(request)``: whose next request is put when this one is dispatched, one of ``tenants``; with
+    ``attrgetter("key")`` those are keys.
     """
     served: list[Served] = []
     running: list[tuple[Number, int, Request]] = []
