@@ -39,12 +39,11 @@ class ScenarioSpec(Spec):
 LOG_POLICIES: Mapping[str, Any] = {
     "FIFO": {"policy": "fifo"},
     "capped": {"policy": "caps", "default": 2, "around": {"policy": "fifo"}},
+    "aged": {"policy": "priority", "ageing_s": 600},
     "fair": {"policy": "drr", "quantum": 500},
 }
-"""What a log is replayed under unless told otherwise."""
-
-AGED: Mapping[str, Any] = {"policy": "priority", "ageing_s": 600}
-"""Among them, as "aged", for a log with priorities that differ: none of the others looks at them."""
+"""What a log is replayed under unless told otherwise. "aged" alone looks at priorities: it is left out where
+these are all equal."""
 
 
 class Scenario:
@@ -92,8 +91,8 @@ class Scenario:
         policies: Mapping[str, Any] | None = None,
         **columns: Any,
     ) -> Scenario:
-        """A log replayed under ``policies`` (default: FIFO, capped, fair, and before fair, where the log has
-        priorities that differ, aged). ``columns``: see LogSpec.
+        """A log replayed under ``policies`` (default: FIFO, capped, aged where the log has priorities that
+        differ, and fair). ``columns``: see LogSpec.
 
         Raises
         ------
@@ -107,9 +106,8 @@ class Scenario:
         data["policies"] = plain(LOG_POLICIES if policies is None else policies)
         scenario = cls.from_data(data, str(path), file.parent)
         priorities = getattr(scenario.workload(), "priorities", None)
-        if policies is None and priorities is not None and len(set(priorities.tolist())) > 1:
-            *others, last = LOG_POLICIES
-            mine = {**{name: LOG_POLICIES[name] for name in others}, "aged": AGED, last: LOG_POLICIES[last]}
+        if policies is None and (priorities is None or len(set(priorities.tolist())) < 2):
+            mine = {name: policy for name, policy in LOG_POLICIES.items() if name != "aged"}
             return scenario.with_({"policies": mine})
         return scenario
 
