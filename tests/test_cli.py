@@ -400,7 +400,7 @@ def test_a_log_that_is_not_the_published_copy_is_read_by_the_command_that_is_nam
     local = tmp_path / "vtc_arena_27_tenants.csv"
     local.write_text("arrived_s,tenant,input_tokens,output_tokens\n0,a,5,5\n1,b,5,5\n")
     message = one_line("traces", "get", "vtc-arena", "--from", local, "--to", tmp_path / "kept")
-    hint = f"; a log of another form is read where it is: `fairq run {local}`\n"
+    hint = f"; to replay it as it is: `fairq run {local}`\n"
     assert message.endswith(hint)
     assert "FIFO" in fairq(*hint.partition("`fairq ")[2].rstrip("`\n").split())
     other = tmp_path / "copy.zip"

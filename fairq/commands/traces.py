@@ -80,7 +80,7 @@ def _copy(trace: Public, local: Path, folder: Path) -> Path:
         if local.suffix.lower() not in LOG_ENDINGS:
             raise
         # Another copy, or the same requests in another form: a log all the same.
-        raise InputError(f"{error}; a log of another form is read where it is: `fairq run {local}`") from None
+        raise InputError(f"{error}; to replay it as it is: `fairq run {local}`") from None
     return _write(folder / trace.file_name, content)
 
 
