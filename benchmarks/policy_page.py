@@ -167,8 +167,8 @@ def caps() -> Table:
     return rows
 
 
-SIZES = {"unit": 1.0, "exponential": LARGEST_SIZE, "mixed": 3.5}
-"""Sizes, and the largest of each."""
+LARGEST_OF = {"unit": 1.0, "exponential": LARGEST_SIZE, "mixed": 3.5}
+"""Kinds of sizes, and the largest of each."""
 SETTINGS = 24
 
 
@@ -185,8 +185,8 @@ def random_caps() -> Table:
     for name, make in makes.items():
         off = []
         for seed in range(SETTINGS):
-            size = list(SIZES)[seed % len(SIZES)]
-            off.append(random_setting(seed).error(partial(make, SIZES[size]), size, seed, 1_500))
+            size = list(LARGEST_OF)[seed % len(LARGEST_OF)]
+            off.append(random_setting(seed).error(partial(make, LARGEST_OF[size]), size, seed, 1_500))
         team = TEAM.error(partial(make, LARGEST_SIZE), "exponential", 0, 1_500)
         over = sum(each > 0.05 for each in off)
         rows.append([name, *(f"{100 * x:.1f} %" for x in (median(off), max(off))), f"{over} of {len(off)}"])

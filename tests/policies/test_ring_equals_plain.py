@@ -25,11 +25,11 @@ RESTLESS = (0.3, 0.6, 0.8, 0.8, 1.0)
 class Play:
     """Both rings, who waits and who runs, and the caps in plain lists."""
 
-    def __init__(self, seed, *, predicate=False, own=False, groups=False, chances=PATIENT, two_keys=False):
+    def __init__(self, seed, *, predicate=False, own=False, groups=False, chances=PATIENT):
         draw = self.draw = random.Random(seed)
         self.predicate, self.accepted, self.chances = predicate, None, chances
         self.tenants = "abcde"[: draw.randint(1, 5)]
-        more = ["", "2"] if two_keys else draw.choice([[""], [""], ["", "2"]])
+        more = draw.choice([[""], [""], ["", "2"]])
         self.keys = [tenant + end for tenant in self.tenants for end in more]
         quantum = draw.choice([1, 2, 3, 5, 10, 30, Fraction(7, 3)])
         weights = {tenant: draw.choice([1, 1, 2, 3, Fraction(1, 2)]) for tenant in self.tenants}
