@@ -40,18 +40,17 @@ def test_a_wrong_name_lists_what_there_is() -> None:
         data_path("scenarios/nope.yaml")
 
 
-PAGES = [
-    "/".join(parts)
-    for parts in sorted(page.relative_to(ROOT).parts for page in ROOT.rglob("*.md"))
-    if not any(part.startswith(".") or part == "exports" for part in parts)
-]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_row_of_a_table_is_in_a_table(page: str) -> None:
-    tokens = MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text(encoding="utf-8"))
-    prose = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "paragraph_open"]
-    assert [text for text in prose if text.startswith("|")] == []
+def test_every_row_of_a_table_is_in_a_table() -> None:
+    # The repository's own pages: a walk of the folder would read every package's beside it.
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    pages = [page for page in listed.stdout.split("\0") if page]
+    assert {"README.md", "data/README.md", "fairq/policies/README.md"} <= set(pages)
+    for page in pages:
+        tokens = MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text(encoding="utf-8"))
+        prose = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "paragraph_open"]
+        assert [text for text in prose if text.startswith("|")] == [], page
 
 
 def test_the_dictionary_has_a_row_for_every_shipped_scenario() -> None:
