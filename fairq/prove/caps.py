@@ -86,6 +86,10 @@ def _each(keys: str, limit: int) -> Caps:
     return [([key], limit) for key in keys]
 
 
+WEIGHTED = Setting(
+    "4 slots, cap 2 each, weights 4:2:1 → 2, 1.33, 0.67", 4, {"a": 4, "b": 2, "c": 1}, _each("abc", 2), []
+)
+
 TEAM = Setting(
     "two of an organisation's 3 slots are its team's → 1 for each of the team, 1 for the third",
     6,
@@ -95,9 +99,7 @@ TEAM = Setting(
 )
 
 SETTINGS = [
-    Setting(
-        "4 slots, cap 2 each, weights 4:2:1 → 2, 1.33, 0.67", 4, {"a": 4, "b": 2, "c": 1}, _each("abc", 2), []
-    ),
+    WEIGHTED,
     Setting(
         "siblings 3:1 share a group's 2 slots → 1.5, 0.5", 4, {"x": 3, "y": 1, "z": 1}, [(["x", "y"], 2)], []
     ),
@@ -359,7 +361,7 @@ a and b send 16 each, c 8.
 
 
 def textbook_lines(until: float = 1_500) -> list[Line]:
-    setting = SETTINGS[0]
+    setting = WEIGHTED
     ring = TextbookRing(LARGEST, setting.weights, {keys[0]: limit for keys, limit in setting.inner})
     held = setting.held(ring, "unit", 0, until)
     wanted = setting.wanted()
@@ -384,7 +386,7 @@ SMALL = (0.5, 0.2, 0.05)
 def drift(quantum: float, until: float = 1_500) -> float:
     """DRR's worst error of a tenant's slots, weights 4:2:1 and cap 2 on 4 slots, at a quantum."""
     return max(
-        SETTINGS[0].error(lambda weights: DRR(quantum, weights), size, 0, until)
+        WEIGHTED.error(lambda weights: DRR(quantum, weights), size, 0, until)
         for size in ("exponential", "mixed")
     )
 
@@ -392,13 +394,13 @@ def drift(quantum: float, until: float = 1_500) -> float:
 def drift_lines() -> list[Line]:
     """Below quantum·weight >= the largest cost DRR under caps only comes near; VTC has no quantum."""
     off = [100 * drift(quantum) for quantum in SMALL]
-    vtc = 100 * max(SETTINGS[0].error(VTC, size, 0, 1_500) for size in ("exponential", "mixed"))
+    vtc = 100 * max(WEIGHTED.error(VTC, size, 0, 1_500) for size in ("exponential", "mixed"))
     measured = ", ".join(f"{number(round(o, 1))} % at {q}" for q, o in zip(SMALL, off, strict=True))
     return [
         Line(
             "DRR under caps drifts from the shares when its quantum is below the largest cost; VTC does not",
             "this project; counter-example",
-            f"{SETTINGS[0].claim}; costs to {number(LARGEST)}, exponential and mixed, quanta {SMALL}",
+            f"{WEIGHTED.claim}; costs to {number(LARGEST)}, exponential and mixed, quanta {SMALL}",
             f"off by {measured}; VTC by {number(round(vtc, 2))} %",
             "> 2 %, > 5 %, > 10 %; VTC ≤ 1 %",
             off[0] > 2 and off[1] > 5 and off[2] > 10 and vtc <= 1,

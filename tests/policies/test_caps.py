@@ -279,7 +279,7 @@ def test_vtc_keeps_shares_under_random_caps(seed, size):
 
 def test_the_check_can_fail():
     """A FIFO fed in equal numbers gives equal shares; the weights are lost."""
-    assert caps.SETTINGS[0].error(lambda w: FIFO(), "unit", seed=5, until=600) > 0.2
+    assert caps.WEIGHTED.error(lambda w: FIFO(), "unit", seed=5, until=600) > 0.2
 
 
 @pytest.mark.parametrize("size", ["unit", "mixed"])

@@ -8,6 +8,11 @@ from fairq import DRR, FIFO, SFQ, VTC, Floors, KeyCaps, Levels, Nested, Priority
 from fairq.counterexamples import RoundRobin
 from fairq.prove import agree, calls, caps, nests, price
 
+
+def holds(lines):
+    return [line.holds for line in lines]
+
+
 # -- shares under caps --------------------------------------------------------------------------------
 
 WEIGHTS = {"a": 4, "b": 2, "c": 1}
@@ -24,7 +29,7 @@ def test_start_tags_that_lose_the_weights_fail_the_shares_under_caps(make, team,
     monkeypatch.setattr(caps, "INNER", [*caps.INNER[:place], ("SFQ", make)])
     lines = caps.setting_lines(place, until=750, seeds=range(1))
     # Where those who compete under a cap have equal weights it stays right; turns, by request, do not.
-    assert [line.holds for line in lines] == [False, False, False, True, team, False]
+    assert holds(lines) == [False, False, False, True, team, False]
 
 
 def test_the_textbook_ring_by_hand():
@@ -56,7 +61,7 @@ def test_the_textbook_ring_is_a_ring_where_no_cap_binds():
 
 
 def test_a_ring_that_keeps_the_weights_is_not_shown_as_one_that_fails(monkeypatch):
-    assert [line.holds for line in caps.textbook_lines(until=300)] == [True]
+    assert holds(caps.textbook_lines(until=300)) == [True]
 
     def sound(quantum, weights, limits):
         return KeyCaps(DRR(quantum, weights), per_key=limits)
@@ -66,19 +71,19 @@ def test_a_ring_that_keeps_the_weights_is_not_shown_as_one_that_fails(monkeypatc
 
     for other in (sound, unweighted):  # the second is off as well, but not as is written
         monkeypatch.setattr(caps, "TextbookRing", other)
-        assert [line.holds for line in caps.textbook_lines(until=300)] == [False]
+        assert holds(caps.textbook_lines(until=300)) == [False]
 
 
 def test_a_drift_that_is_not_there_is_not_shown(monkeypatch):
     drift = {quantum: caps.drift(quantum, until=400) for quantum in caps.SMALL}
     assert drift[0.5] < drift[0.2] < drift[0.05]
     assert caps.drift(caps.LARGEST, until=400) < 0.02
-    assert [line.holds for line in caps.drift_lines()] == [True]
+    assert holds(caps.drift_lines()) == [True]
     with monkeypatch.context() as patch:
         patch.setattr(caps, "DRR", lambda quantum, weights: VTC(weights))
-        assert [line.holds for line in caps.drift_lines()] == [False]
+        assert holds(caps.drift_lines()) == [False]
     monkeypatch.setattr(caps, "VTC", lambda weights: DRR(0.2, weights))
-    assert [line.holds for line in caps.drift_lines()] == [False]
+    assert holds(caps.drift_lines()) == [False]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +91,9 @@ def test_a_drift_that_is_not_there_is_not_shown(monkeypatch):
     [("VTC", lambda w: DRR(caps.LARGEST, w)), ("SFQ", lambda w: DRR(caps.LARGEST, w)), ("DRR", VTC)],
 )
 def test_a_share_that_is_not_lost_as_said_is_not_shown(name, other, monkeypatch):
-    assert [line.holds for line in caps.lost_lines(until=200)] == [True]
+    assert holds(caps.lost_lines(until=200)) == [True]
     monkeypatch.setattr(caps, "INNER", [(n, other if n == name else make) for n, make in caps.INNER])
-    assert [line.holds for line in caps.lost_lines(until=200)] == [False]
+    assert holds(caps.lost_lines(until=200)) == [False]
 
 
 def test_several_caps_bind_in_the_setting_that_counters_are_spared():
@@ -108,10 +113,6 @@ def test_a_line_says_what_was_left_out_and_names_a_quantum_where_there_is_one():
 
 
 # -- fifty keys, floors, soft caps ----------------------------------------------------------------------
-
-
-def holds(lines):
-    return [line.holds for line in lines]
 
 
 def test_fifty_keys_by_the_wrong_count_fail(monkeypatch):
