@@ -213,16 +213,16 @@ def test_many_users_that_gain_and_a_flat_queue_that_would_not_fail(monkeypatch):
 
 def test_levels_in_another_order_fail(monkeypatch):
     assert nests.passed_over(nests.strict_levels, None, 40)[0] == 0
-    for other in (FIFO, nests.aged_lines_of_arrival):
+    for other in (FIFO, nests.aged_fifo_levels):
         assert nests.passed_over(other, None, 40)[0] > 0
-    assert nests.passed_over(nests.aged_lines_of_arrival, nests.AGEING, 40)[0] == 0
+    assert nests.passed_over(nests.aged_fifo_levels, nests.AGEING, 40)[0] == 0
     for other in (FIFO, nests.strict_levels, lambda: Levels({n: FIFO() for n in range(3)}, ageing=4)):
         assert nests.passed_over(other, nests.AGEING, 40)[0] > 0
     # Levels in the right order, and shares within them that are not: only these fail.
     monkeypatch.setattr(nests, "strict_levels", lambda w=None: Levels({n: FIFO() for n in range(3)}))
     monkeypatch.setattr(nests, "aged_levels", lambda w: Levels({0: DRR(10, w), 1: RoundRobin()}, ageing=60))
     assert holds(nests.level_lines()) == [True, True, False, False]
-    monkeypatch.setattr(nests, "aged_lines_of_arrival", lambda: Priority(ageing=None))
+    monkeypatch.setattr(nests, "aged_fifo_levels", lambda: Priority(ageing=None))
     assert holds(nests.level_lines()) == [True, False, False, False]
 
 
