@@ -184,6 +184,24 @@ QUEUES: Mapping[str, Callable[[Any, dict[str, int]], Twins]] = {
 }
 
 
+def random_request(draw: random.Random, tenants: str, arrival: int, number: int) -> Request:
+    """One of a tenant with two keys; any cost and level."""
+    tenant = draw.choice(tenants)
+    return Request(
+        tenant,
+        draw.randint(1, 25),
+        arrival=arrival,
+        priority=draw.randint(0, 2),
+        key=tenant + draw.choice(["", "2"]),
+        id=number,
+    )
+
+
+def random_limit(draw: random.Random) -> int | None:
+    """How many may run at once: few, so that it binds."""
+    return draw.choice([None, 0, 1, 1, 2, 3])
+
+
 def random_calls(name: str, seed: int, steps: int = 60, capped: bool = False) -> None:
     """The same random calls on a policy and on its plain twin.
 
@@ -200,7 +218,7 @@ def random_calls(name: str, seed: int, steps: int = 60, capped: bool = False) ->
     running: dict[Request, Any] = {}
     limits: dict[str, int | None] = {}
     if capped:
-        limits = {t + more: draw.choice([None, 0, 1, 1, 2]) for t in tenants for more in ("", "2")}
+        limits = {t + more: random_limit(draw) for t in tenants for more in ("", "2")}
         policy = KeyCaps(policy, limits)
 
     def allowed(key: str) -> bool:
@@ -209,21 +227,13 @@ def random_calls(name: str, seed: int, steps: int = 60, capped: bool = False) ->
 
     for step in range(steps):
         if capped and draw.random() < 0.15:
-            key, limit = draw.choice(list(limits)), draw.choice([None, 0, 1, 1, 2])
+            key, limit = draw.choice(list(limits)), random_limit(draw)
             policy.set_cap(key, limit)
             limits[key] = limit
         verb = draw.random()
         if verb < 0.45:
             arrival = step - draw.choice([0] * 9 + [draw.randint(1, 9)])
-            tenant = draw.choice(tenants)
-            request = Request(
-                tenant,
-                draw.randint(1, 25),
-                arrival=arrival,
-                priority=draw.randint(0, 2),
-                key=tenant + draw.choice(["", "2"]),
-                id=step,
-            )
+            request = random_request(draw, tenants, arrival, step)
             policy.put(request)
             twin.put(request)
             waiting.append(request)

@@ -299,7 +299,7 @@ def live(monkeypatch, name, inner=FIFO, **wrapper):
     monkeypatch.setattr(calls, "POLICIES", {"it": lambda case: inner()})
     for cls, other in wrapper.items():
         monkeypatch.setattr(calls, cls, other)
-    return holds(calls.call_lines(name, seeds=range(60)))
+    return holds(calls.live_limit_lines(name, seeds=range(60)))
 
 
 @pytest.mark.parametrize("name", calls.WRAPS)
@@ -329,7 +329,9 @@ def test_limits_that_are_not_kept_fail(name, cls, broken, wanted, monkeypatch):
 
 def test_nothing_looked_at_is_nothing_proved(monkeypatch):
     monkeypatch.setattr(calls, "POLICIES", {})
-    assert holds(calls.call_lines("caps")) == [False] * 3
+    lines = calls.live_limit_lines("caps")
+    assert holds(lines) == [False] * 3
+    assert {(line.measured.split()[0], line.bound) for line in lines} == {("0", "0; > 1,000 calls")}
 
 
 def test_an_order_that_differs_once_limits_change_fails(monkeypatch):
