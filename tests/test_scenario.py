@@ -682,7 +682,9 @@ def test_a_log_with_priorities_that_differ_is_replayed_with_ageing_too(tmp_path:
         path = tmp_path / "log.csv"
         path.write_text("t,p,o,level\n" + "".join(f"{i},5,5,{level}\n" for i, level in enumerate(levels)))
         columns = {"arrival": "t", "prompt_tokens": "p", "output_tokens": "o"}
-        return dict(Scenario.from_log(path, **columns, **options).data()["policies"])
+        scenario = Scenario.from_log(path, **columns, **options)
+        assert "engine" not in scenario.spec.model_fields_set, "nobody named one"
+        return dict(scenario.data()["policies"])
 
     aged = {"policy": "priority", "ageing_s": 600}
     assert list(replayed("0110", priority="level")) == ["FIFO", "capped", "aged", "fair"]
