@@ -165,7 +165,8 @@ def test_stopping_keeps_what_is_done_and_resuming_computes_the_rest(tmp_path: Pa
 def test_ctrl_c_is_for_the_one_who_started_it() -> None:
     here = signal.getsignal(signal.SIGINT)
     assert sweep(ignores_ctrl_c, {"a": 1, "b": 2}, jobs=2) == {"a": True, "b": True}
-    assert sweep(ignores_ctrl_c, {"a": 1}, jobs=1) == {"a": False}
+    # Started in the background of a shell, this process itself may ignore it.
+    assert sweep(ignores_ctrl_c, {"a": 1}, jobs=1) == {"a": here is signal.SIG_IGN}
     assert signal.getsignal(signal.SIGINT) is here
 
 
