@@ -61,22 +61,14 @@ def head(text: str) -> Any:
 
 def knobs(settings: Sequence[Setting], asked: Sequence[str] = ()) -> dict[str, Control]:
     """A knob or a menu per setting, at its default; one that is not shown has widgets when ``asked`` for."""
-    return {
-        s.name: _menu(s)
-        if s.menu is not None
-        else _knob(s)
-        if s.shown or s.name in asked
-        else Unseen(s.name, s.default, s.low, s.high)
-        for s in settings
-    }
+    return {s.name: _control(s, s.shown or s.name in asked) for s in settings}
 
 
-def _menu(setting: Setting) -> Choice:
-    assert setting.menu is not None
-    return Choice(setting.name, setting.label, setting.tooltip, setting.menu, setting.default)
-
-
-def _knob(setting: Setting) -> Knob:
+def _control(setting: Setting, shown: bool) -> Choice | Knob | Unseen:
+    if setting.menu is not None:
+        return Choice(setting.name, setting.label, setting.tooltip, setting.menu, setting.default)
+    if not shown:
+        return Unseen(setting.name, setting.default, setting.low, setting.high)
     return Knob(
         setting.name,
         setting.label,

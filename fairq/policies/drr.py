@@ -357,7 +357,7 @@ class DRR(Fair[_Tenant]):
         if not state.open or state.deficit < cost:
             self._begin_visit(state, cost)
         state.deficit -= cost
-        self._owe(state, self._front(state))
+        self._owe(state, served=True)
 
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         turn, visits = self._when(state, cost), self._visits(state, cost)
@@ -386,13 +386,14 @@ class DRR(Fair[_Tenant]):
         """How many of its visits the frontier has passed."""
         return max(0, self._passed(state) - state.ahead + 1)
 
-    def _owe(self, state: _Tenant, front: Rank | None) -> None:
-        """What passed it is owed, and queues with what was: behind all at ``front``, or where it is."""
+    def _owe(self, state: _Tenant, served: bool = False) -> None:
+        """What passed it is owed, and queues with what was: at the end; when it is served, see ``_front``."""
         missed = self._missed(state)
         if not (state.owed or missed):
             return
         state.owed = min(BANKED, state.owed + missed)
         state.ahead += missed
+        front = self._front(state) if served else self._frontier[:2]
         if front is not None:
             self._queued += 1
             state.back = (*front, self._queued)
@@ -457,7 +458,7 @@ class DRR(Fair[_Tenant]):
         head = state.head() if state.open and state is not self._turn else None
         if head is not None and state.deficit < head.cost:
             state.open = False
-            self._owe(state, self._frontier[:2])
+            self._owe(state)
 
     def _blank(self, state: _Tenant) -> bool:
         return bool(state.deficit == 0)

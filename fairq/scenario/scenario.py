@@ -106,7 +106,7 @@ class Scenario:
         data["policies"] = plain(LOG_POLICIES if policies is None else policies)
         scenario = cls.from_data(data, str(path), file.parent)
         priorities = getattr(scenario.workload(), "priorities", None)
-        if policies is not None or (priorities is not None and len(set(priorities.tolist())) > 1):
+        if policies is not None or (priorities is not None and (priorities != priorities[:1]).any()):
             return scenario
         # From the same data: ``with_`` would name the engine, and one that nobody named is judged otherwise.
         del data["policies"]["aged"]
