@@ -6,7 +6,9 @@ place where people work, so there the original is what git has committed.
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from fairq.files import InputError, write_whole
@@ -75,8 +77,21 @@ def original(name: str) -> bytes:
 
 
 def place(name: str, folder: Path) -> Path:
-    """Where a notebook is in a folder that holds ``notebooks/``, or that is it."""
-    return folder / name if (folder / name).exists() else folder / "notebooks" / name
+    """Where a notebook is, or belongs, in a folder that holds ``notebooks/``, or that is it.
+
+    Raises InputError when the folder is neither: a name mistyped must not make a second place to work in.
+    """
+    inside = folder / "notebooks"
+    if os.path.lexists(folder / name):
+        return folder / name
+    if os.path.lexists(inside):
+        return inside / name
+    if any((folder / each).is_file() for each in names()):
+        return folder / name
+    raise InputError(
+        f"{folder}: is no folder with notebooks in it, nothing to put back there;"
+        f" `fairq notebooks copy {folder}` makes one"
+    )
 
 
 def reset(name: str, folder: Path) -> tuple[Path, Path | None]:
@@ -88,12 +103,13 @@ def reset(name: str, folder: Path) -> tuple[Path, Path | None]:
 
     Raises
     ------
-    InputError : no such notebook, no original, or something else in its place. OSError : the folder cannot be
-        written.
+    InputError : no such notebook, no original, no notebooks in the folder, or something else in its place.
+        OSError : the folder cannot be written.
     """
     name = find(name)
     content = original(name)
     path = place(name, folder)
+    _check_way([path])
     kept = None
     if _taken(path):
         mine = path.read_bytes()
@@ -108,13 +124,23 @@ def copy_all(folder: Path) -> list[Path]:
     """Every notebook, and the pages they link to, to ``folder/notebooks``.
 
     What is there already stays as it is. Returns the notebooks copied. Raises InputError when a folder, say,
-    is in the place of one: then none is copied.
+    is in the place of one, or a file in the place of a folder: then none is copied.
     """
     into = folder / "notebooks"
-    missing = [name for name in names() if not _taken(into / name)]
-    for page in [page for page in _pages() if not _taken(into / page.name)]:
-        write_whole(into / page.name, page.read_bytes())
-    return [write_whole(into / name, _content(name)) for name in missing]
+    wanted = names()
+    _check_way(into / name for name in wanted)
+    missing = {into / name: _content(name) for name in wanted if not _taken(into / name)}
+    pages = {into / page.name: page.read_bytes() for page in _pages() if not _taken(into / page.name)}
+    for path, content in pages.items():
+        write_whole(path, content)
+    return [write_whole(path, content) for path, content in missing.items()]
+
+
+def _check_way(paths: Iterable[Path]) -> None:
+    """Raises InputError when something that is no folder lies where one above these files must be."""
+    for above in dict.fromkeys(each for path in paths for each in path.parents):
+        if os.path.lexists(above) and not above.is_dir():
+            raise InputError(f"{above}: is not a folder, move it away: notebooks belong there")
 
 
 def _taken(path: Path) -> bool:
@@ -147,6 +173,7 @@ def _pages() -> list[Path]:
 def _free(path: Path) -> Path:
     """A name beside ``path`` that is not taken: ``03_x.mine-1.ipynb``."""
     number = 1
-    while (beside := path.with_name(f"{path.stem}.mine-{number}.ipynb")).exists():
+    # A link to nowhere is somebody's too: it does not exist, but its name is taken.
+    while os.path.lexists(beside := path.with_name(f"{path.stem}.mine-{number}.ipynb")):
         number += 1
     return beside

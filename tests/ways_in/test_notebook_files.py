@@ -98,6 +98,52 @@ def test_something_else_in_a_notebook_s_place(what: str, tmp_path: Path) -> None
     assert [path for path in there.parent.glob("*.ipynb") if path != there] == [], "none, rather than some"
 
 
+@pytest.mark.parametrize("what", ["a file", "a link to nowhere"])
+@pytest.mark.parametrize("where", ["notebooks", "notebooks/solutions"])
+def test_something_else_in_a_folder_s_place(where: str, what: str, tmp_path: Path) -> None:
+    there = tmp_path / where
+    there.parent.mkdir(exist_ok=True)
+    if what == "a file":
+        there.write_text("mine")
+    else:
+        there.symlink_to(tmp_path / "nowhere")
+    before = sorted(tmp_path.rglob("*"))
+    solution = next(name for name in notebooks.names() if name.startswith("solutions/"))
+    for arguments in (("copy", str(tmp_path)), ("reset", solution, "--in", str(tmp_path))):
+        code, said = run(*arguments)
+        assert code == 2, said
+        assert f"{there}: is not a folder, move it away" in said
+        assert sorted(tmp_path.rglob("*")) == before, "none, rather than some"
+
+
+def test_reset_makes_no_second_place_to_work_in(tmp_path: Path) -> None:
+    run("copy", str(tmp_path))
+    work = tmp_path / "notebooks"
+    (work / START).unlink()
+    for wrong in ("mistyped", f"notebooks/{notebooks.names()[1]}"):
+        code, said = run("reset", "00", "--in", str(tmp_path / wrong))
+        assert code == 2, said
+        assert f"{tmp_path / wrong}: is no folder with notebooks in it" in said
+    # A notebook that was thrown away comes back, from within the folder too.
+    code, said = run("reset", "00", "--in", str(work))
+    assert (code, said.splitlines()) == (0, [f"as it was: {work / START}"])
+    assert (work / START).read_bytes() == committed(START)
+    assert not (tmp_path / "mistyped").exists()
+    assert not (work / "notebooks").exists()
+
+
+def test_the_name_of_a_link_to_nowhere_is_taken(tmp_path: Path) -> None:
+    work = tmp_path / "notebooks"
+    work.mkdir()
+    (work / START).write_text("my answers")
+    link = work / "00_start_here.mine-1.ipynb"
+    link.symlink_to(tmp_path / "elsewhere.ipynb")
+    code, said = run("reset", "00", "--in", str(tmp_path))
+    assert code == 0, said
+    assert link.is_symlink()
+    assert (work / "00_start_here.mine-2.ipynb").read_text() == "my answers"
+
+
 def test_an_original_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clone carried over without its ``.git``."""
     (tmp_path / "fairq").mkdir()
