@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,12 +36,13 @@ SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 TOTAL, EACH, WAIT = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[3]
 
 BINDS = {
-    "slots": "the engine's slots",
-    "gateway": "the gateway's limit",
-    "KV": "the KV cache",
-    "compute": "the GPU itself",
-    "": "no limit was seen",
+    "slots": "run at once: the engine's slots bind",
+    "gateway": "run at once: the gateway's limit binds",
+    "KV": "run at once: the KV cache binds",
+    "compute": "run at once: the GPU itself binds",
+    "": "run at once (no limit seen)",
 }
+_TOGETHER = re.compile(r"(?<=≤) |(?<=\d) (?=(?:s|ms|streams|users|tokens/s)\b)")
 
 
 @styled
@@ -62,7 +64,7 @@ def capacity_card(card: Mapping[str, Any]) -> Chart:
     title = _title(card)
     subtitle = _subtitle(card)
     head = heading_height(title, subtitle)
-    notes = [line for note in _notes(card) for line in wrap(note, WIDTH_IN - 2 * PAD, 8.4)]
+    notes = [line for note in _notes(card) for line in wrap(_joined(note), WIDTH_IN - 2 * PAD, 8.4)]
     table_in = (len(rows) + 1) * ROW_IN + 0.16
     height = head + BIG_IN + 0.3 + PANEL_IN + 0.5 + table_in + 0.17 * len(notes) + 0.16
     chart = Chart(height)
@@ -107,6 +109,11 @@ def plain_line(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def _joined(text: str) -> str:
+    """The text, with no line broken between a sign, its number and its unit."""
+    return _TOGETHER.sub("\u00a0", text)
+
+
 def _title(card: Mapping[str, Any]) -> str:
     alone = card["by_streams"][0]
     last = card["by_streams"][-1]
@@ -140,10 +147,7 @@ def _figures(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     figures = [
         (number(card["by_streams"][0]["tokens_per_s"]), "tokens/s alone"),
         (number(top["tokens_per_s"]), f"tokens/s in all, {top['streams']:g} streams"),
-        (
-            f"{card['max_streams']:,}",
-            f"run at once: {BINDS[card['binds']]} binds" if card["binds"] else "run at once (no limit seen)",
-        ),
+        (f"{card['max_streams']:,}", BINDS[card["binds"]]),
     ]
     if target is not None:
         figures.append(
@@ -161,7 +165,7 @@ def _big(chart: Chart, top: float, figures: Sequence[tuple[str, str]]) -> None:
     for i, (value, words) in enumerate(figures):
         x = PAD + i * width
         write(chart, x, top, plain_line(value), fontsize=21, fontweight="bold", color=INK)
-        for j, line in enumerate(wrap(words, width - 0.12, 8.2)[:2]):
+        for j, line in enumerate(wrap(_joined(words), width - 0.12, 8.2)[:2]):
             write(chart, x, top + 0.4 + 0.15 * j, plain_line(line), fontsize=8.2, color=SOFT)
 
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from fairq.capacity import Limits, Shape, from_profile, from_scenario, from_slots
 from fairq.capacity import card as card_module
 from fairq.cli import app
+from fairq.plots.capacity import capacity_card
 from fairq.profiles import load_profile
 from fairq.scenario import Scenario
 from fairq.sim.batching import BatchCore, Profile, Sequence
@@ -235,6 +236,28 @@ def test_command_writes_a_picture_whole(tmp_path):
         path = tmp_path / f"card{suffix}"
         assert run("noisy_burst", "--out", str(path)).exit_code == 0
         assert path.read_bytes().startswith(magic)
+
+
+@pytest.mark.parametrize(
+    ("binds", "words"),
+    [
+        ("slots", "run at once: the engine's slots bind"),
+        ("gateway", "run at once: the gateway's limit binds"),
+        ("KV", "run at once: the KV cache binds"),
+        ("compute", "run at once: the GPU itself binds"),
+        ("", "run at once (no limit seen)"),
+    ],
+)
+def test_the_big_figures_are_sentences_and_break_at_no_unit(binds, words):
+    card = from_scenario(Scenario.load("noisy_burst")).as_dict()
+    lines = [text.get_text() for text in capacity_card(card | {"binds": binds}).texts]
+    assert words in " ".join(lines)
+    # Nothing of a figure is cut off, and a number stands beside its sign and its unit.
+    whole = " ".join(lines).replace("\u00a0", " ")
+    assert "users: first token ≤ 2 s, then ≤ 100 ms" in whole
+    assert "tokens/s in all, 8 streams" in whole
+    units = ("s", "s,", "ms", "streams")
+    assert [line for line in lines if line.split(" ")[0] in units or line.endswith("≤")] == []
 
 
 @pytest.mark.parametrize(
