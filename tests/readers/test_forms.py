@@ -110,6 +110,25 @@ def test_a_failed_request_of_a_bench_result_was_not_served(tmp_path: Path) -> No
     assert "2 requests without an end after their arrival (not in the card)" in log.account.lines()
 
 
+def test_the_account_names_every_column_that_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text(
+        "at,who,with,level,in,out,began,ttft_s,latency_s\n0,ana,key-1,0,5,5,0.5,1,2\n1,ben,key-2,1,5,5,1,1,2\n"
+    )
+    given = {"arrival": "at", "prompt_tokens": "in", "output_tokens": "out", "tenant": "who"}
+    columns = "arrival = at (s), prompt = in, output = out, tenant = who"
+    assert read_log(path, **given).account.lines()[0].endswith(columns)
+    more = read_log(path, **given, key="with", priority="level").account
+    assert more.lines()[0].endswith(f"{columns}, key = with, priority = level")
+    known = tmp_path / "served.csv"
+    known.write_text(
+        "arrived_s,tenant,input_tokens,output_tokens,start_s,first_token_s,latency_s\n0,ana,5,5,0.5,1,2\n"
+    )
+    served = read_log(known).account
+    named = [word.split(" (")[0].split(" = ")[1] for word in served.lines()[0].split(", ")]
+    assert named == served.columns.used()
+
+
 def test_the_vtc_artifact_is_one_line(tmp_path: Path) -> None:
     responses = [
         {

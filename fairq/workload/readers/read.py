@@ -32,6 +32,8 @@ from fairq.workload.trace import Trace, TraceError
 
 _MOMENTS = ("start", "first_token", "finish")
 _SPANS = ("ttft", "latency")
+_MORE = ("key", "priority", *_MOMENTS, *_SPANS)
+"""Columns that need not be there: where one is, the account names it."""
 
 
 @dataclass
@@ -57,9 +59,11 @@ class Account:
         """The account for people."""
         used = self.columns
         tenant = " or ".join(used.tenant) or "no column"
+        named = {name.replace("_", " "): getattr(used, name) for name in _MORE}
+        more = "".join(f", {name} = {column}" for name, column in named.items() if column)
         text = [
             f"{self.source}: {self.form}; arrival = {used.arrival} ({self.time_unit}),"
-            f" prompt = {used.prompt_tokens}, output = {used.output_tokens}, tenant = {tenant}",
+            f" prompt = {used.prompt_tokens}, output = {used.output_tokens}, tenant = {tenant}{more}",
             f"{self.rows:,} rows: {self.read:,} read, {sum(self.dropped.values()):,} dropped,"
             f" {sum(self.skipped.values()):,} skipped",
         ]
