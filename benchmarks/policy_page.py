@@ -35,7 +35,7 @@ from fairq import (
 )
 from fairq.counterexamples import ChargeAtTheEnd, DeficitWithoutQuantum, NoLift, RoundRobin
 from fairq.prove.caps import LARGEST as LARGEST_SIZE
-from fairq.prove.caps import TEAM, random_setting
+from fairq.prove.caps import LARGEST_OF, TEAM, random_setting
 from fairq.prove.loop import serve
 from fairq.prove.maxmin import fill_under_caps
 
@@ -167,8 +167,6 @@ def caps() -> Table:
     return rows
 
 
-LARGEST_OF = {"unit": 1.0, "exponential": LARGEST_SIZE, "mixed": 3.5}
-"""Kinds of sizes, and the largest of each."""
 SETTINGS = 24
 
 

@@ -23,11 +23,16 @@ from fairq.request import Number, Request
 LARGEST = 4.0
 """The largest size; the quantum is as large, so that quantum·weight >= the largest cost."""
 
+_MIXED = (0.2, 0.5, 1, 3.5)
+
 SIZES: Mapping[str, Callable[[random.Random], float]] = {
     "unit": lambda draw: 1.0,
     "exponential": lambda draw: min(LARGEST, max(1e-3, draw.expovariate(1))),
-    "mixed": lambda draw: draw.choice([0.2, 0.5, 1, 3.5]),
+    "mixed": lambda draw: draw.choice(_MIXED),
 }
+
+LARGEST_OF = {"unit": 1.0, "exponential": LARGEST, "mixed": max(_MIXED)}
+"""The largest size of each kind."""
 
 Caps = list[tuple[list[str], int]]
 """Keys, and how many of them may run at once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from fairq import DRR, FIFO, SFQ, VTC, Floors, KeyCaps, Levels, Nested, Priority, Request, SoftCaps
@@ -264,6 +266,12 @@ def test_the_snapshot_tells_what_the_caps_hold():
     assert view["why"] == "Nothing may run: every waiting key is held back. Held back by a cap: a, b."
     assert view["caps"]["keys"]["c"] == {"running": 1, "limit": 2}
     assert view["caps"]["groups"] == {"g": {"running": 1, "limit": 1}}
+
+
+@pytest.mark.parametrize("size", caps.SIZES)
+def test_the_largest_size_of_a_kind_is_drawn_and_none_above(size):
+    draw = Random(3)
+    assert max(caps.SIZES[size](draw) for _ in range(1_000)) == caps.LARGEST_OF[size]
 
 
 @pytest.mark.parametrize("setting", caps.SETTINGS, ids=lambda s: s.claim)
