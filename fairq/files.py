@@ -1,11 +1,19 @@
-"""Files that are written whole or not at all, and the one error that means "your input is wrong"."""
+"""Files that are written whole or not at all, and what is said of one that cannot be read.
+
+The error that means "your input is wrong" is here too.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
-from contextlib import suppress
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
+
+_BREAK = re.compile(rb"\r\n|\r|\n")
 
 
 class InputError(ValueError):
@@ -13,6 +21,42 @@ class InputError(ValueError):
 
     Commands print the message as one line and leave with exit code 2.
     """
+
+
+def unreadable(path: str | os.PathLike[str], error: OSError | UnicodeDecodeError | csv.Error) -> str:
+    """What to say of a file whose reading ended in that error; of what is no text, line and byte too."""
+    name = os.fspath(path)
+    if isinstance(error, UnicodeDecodeError):
+        line, words = no_text(path, error)
+        return f"{name}:{line}: {words}"
+    if isinstance(error, csv.Error):
+        return f"{name}: cannot be read as CSV: {error}"
+    return f"{name}: cannot be read: {error.strerror}"
+
+
+def no_text(path: str | os.PathLike[str], error: UnicodeDecodeError) -> tuple[int, str]:
+    """Its line, and the words. The error has no place itself: text is decoded many bytes at a time."""
+    line, reason, at = 1, error.reason, ""
+    with open(path, "rb") as file:
+        for raw in file:
+            try:
+                raw.decode()
+            except UnicodeDecodeError as found:
+                *ended, begun = _BREAK.split(raw[: found.start])
+                line, reason = line + len(ended), found.reason
+                at = f" at byte {len(begun) + 1} of the line"
+                break
+            line += len(_BREAK.findall(raw))
+    return line, f"is not UTF-8 text: {reason}{at}"
+
+
+@contextmanager
+def readable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Around the reading of a file: InputError for one that cannot be read, is no text, or no CSV."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(unreadable(path, error)) from None
 
 
 def write_out(path: str | os.PathLike[str], data: bytes | str) -> Path:

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairq.files import InputError
+from fairq.files import InputError, readable
 
 FINE, BURSTY, KV, SLOTS, SATURATED = "fine", "bursty", "KV-bound", "slot-bound", "saturated"
 VERDICTS = (FINE, BURSTY, KV, SLOTS, SATURATED)
@@ -336,27 +336,23 @@ def read_series(path: str | Path) -> Series:
     InputError : a missing column, or a row without a number; names file and line.
     """
     path = Path(path)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            header = [name.strip() for name in next(reader, [])]
-            found = {
-                what: next((name for name in names if name in header), None)
-                for what, names in COLUMNS.items()
-            }
-            for what in ("t", "running", "waiting"):
-                if found[what] is None:
-                    raise InputError(
-                        f"{path}:1: no column {' or '.join(COLUMNS[what])}; there are: {', '.join(header)}"
-                    )
-            rows = {what: [] for what, name in found.items() if name is not None}  # type: dict[str, list[float]]
-            for cells in reader:
-                if not cells:
-                    continue
-                for what, values in rows.items():
-                    values.append(_cell(path, reader.line_num, header, cells, str(found[what])))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+    with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        header = [name.strip() for name in next(reader, [])]
+        found = {
+            what: next((name for name in names if name in header), None) for what, names in COLUMNS.items()
+        }
+        for what in ("t", "running", "waiting"):
+            if found[what] is None:
+                raise InputError(
+                    f"{path}:1: no column {' or '.join(COLUMNS[what])}; there are: {', '.join(header)}"
+                )
+        rows = {what: [] for what, name in found.items() if name is not None}  # type: dict[str, list[float]]
+        for cells in reader:
+            if not cells:
+                continue
+            for what, values in rows.items():
+                values.append(_cell(path, reader.line_num, header, cells, str(found[what])))
     columns: dict[str, ArrayLike] = {
         what: np.array(values) / (100 if "pct" in str(found[what]) else 1) for what, values in rows.items()
     }
@@ -374,11 +370,8 @@ def is_series(path: str | Path) -> bool:
     ------
     InputError : it cannot be read.
     """
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            header = {name.strip() for name in next(csv.reader(file), [])}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+    with readable(path), Path(path).open(encoding="utf-8-sig", newline="") as file:
+        header = {name.strip() for name in next(csv.reader(file), [])}
     return bool(header.intersection((*COLUMNS["running"], *COLUMNS["waiting"])))
 
 

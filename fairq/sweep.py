@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fairq.files import InputError
+from fairq.files import InputError, unreadable
 
 Row = Any
 """Plain data: what JSON can hold."""
@@ -192,8 +192,8 @@ def _load(path: Path) -> dict[str, Row]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(unreadable(path, error)) from None
     rows = {}
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         if not line.endswith("\n"):

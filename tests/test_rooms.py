@@ -17,7 +17,7 @@ RULES = {
     "policies": {"fairq.request"},
     "files": set(),
     "data": set(),
-    "workload": {"fairq.request", "numpy", "pandas", "pyarrow"},
+    "workload": {"fairq.request", "fairq.files", "numpy", "pandas", "pyarrow"},
     "sim": {"fairq.policies.base", "fairq.workload", "fairq.request", "fairq.result", "simpy", "numpy"},
     "metrics": {"numpy", "pandas"},
     "result": {"fairq.metrics", "fairq.request", "numpy", "pandas"},

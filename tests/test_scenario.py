@@ -517,8 +517,10 @@ def test_a_tenant_may_take_over_another_ones_fields(tmp_path: Path) -> None:
 
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
-    path.write_bytes(b"name: \xff\n")
-    with pytest.raises(ScenarioError, match=r"bad.yaml: is not UTF-8 text: .* at byte 6"):
+    path.write_bytes(b"horizon_s: 1\nname: \xff\n")
+    with pytest.raises(
+        ScenarioError, match=r"bad.yaml:2: is not UTF-8 text: invalid start byte at byte 7 of the line$"
+    ):
         Scenario.load(path)
 
 

@@ -66,7 +66,7 @@ class Served:
 def read_arena(path: str | PathLike[str]) -> Arena:
     """Read the CSV. Raises TraceError (file:line, field, value), also where it goes back in time; OSError."""
     path = Path(path)
-    with readable(path), path.open(encoding="utf-8", newline="") as file:
+    with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         header = reader.fieldnames or []
         missing = [name for name in COLUMNS if name not in header]

@@ -70,7 +70,7 @@ def _from_steps(path: Path) -> Fit:
     from fairq.workload.trace import readable
 
     rows = []
-    with readable(path), path.open(encoding="utf-8", newline="") as file:
+    with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
         if missing:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.files import InputError
+from fairq.files import InputError, readable
 
 if TYPE_CHECKING:
     from fairq.eta import Eta
@@ -141,11 +141,12 @@ def _card(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from None
+        with readable(path):
+            data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not JSON: nested too deeply") from None
     if not isinstance(data, dict):
         raise InputError(f"{path}: must be an object, got {str(data)[:40]}")
     return data

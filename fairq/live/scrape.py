@@ -16,7 +16,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from fairq.files import InputError
+from fairq.files import InputError, unreadable
 from fairq.live.names import (
     CLOCK,
     COUNTERS,
@@ -141,7 +141,7 @@ def read_page(path: Path, at: float) -> Snapshot:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ScrapeError(f"{path}: cannot be read: {error}") from None
+        raise ScrapeError(unreadable(path, error)) from None
     return parse(text, str(path), at)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from fairq.files import write_whole
+from fairq.files import no_text, write_whole
 from fairq.scenario.spec import ScenarioError
 
 
@@ -46,7 +46,8 @@ def read_yaml(path: str | PathLike[str]) -> Any:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ScenarioError(source, [f"is not UTF-8 text: {error.reason} at byte {error.start}"]) from None
+        line, words = no_text(path, error)
+        raise ScenarioError(f"{source}:{line}", [words]) from None
     data = parse_yaml(text, source)
     if data is None:
         raise ScenarioError(source, ["the file is empty"])

@@ -45,7 +45,7 @@ def read_prefixes(path: str | PathLike[str]) -> list[PrefixRow]:
     """
     path = Path(path)
     rows: list[PrefixRow] = []
-    with readable(path), path.open(encoding="utf-8") as file:
+    with readable(path), path.open(encoding="utf-8-sig") as file:
         for line, text in enumerate(file, 1):
             if text.strip():
                 rows.append(_row(text, f"{path}:{line}"))

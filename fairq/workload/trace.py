@@ -7,8 +7,6 @@ strangest rows tells a nicer story than the truth.
 from __future__ import annotations
 
 import csv
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,11 +16,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairq.files import unreadable
 from fairq.request import Request
 from fairq.workload.check import number
 from fairq.workload.tenants import ClosedLoopSource
-
-_BREAK = re.compile(rb"\r\n|\r|\n")
 
 
 class TraceError(ValueError):
@@ -34,26 +31,8 @@ def readable(path: str | PathLike[str]) -> Iterator[None]:
     """Around the reading of a file: what is no text, or no CSV, is a TraceError that names it."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise _no_text(path, error) from None
-    except csv.Error as error:
-        raise TraceError(f"{os.fspath(path)}: cannot be read as CSV: {error}") from None
-
-
-def _no_text(path: str | PathLike[str], error: UnicodeDecodeError) -> TraceError:
-    """The error with its place. It has none itself: text is decoded some thousand bytes at a time."""
-    line, reason, at = 1, error.reason, ""
-    with open(path, "rb") as file:
-        for raw in file:
-            try:
-                raw.decode()
-            except UnicodeDecodeError as found:
-                *ended, begun = _BREAK.split(raw[: found.start])
-                line, reason = line + len(ended), found.reason
-                at = f" at byte {len(begun) + 1} of the line"
-                break
-            line += len(_BREAK.findall(raw))
-    return TraceError(f"{os.fspath(path)}:{line}: is not UTF-8 text: {reason}{at}")
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(unreadable(path, error)) from None
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def _beside(path: Path, ending: str) -> Path | None:
 
 def _rows(path: Path) -> Iterator[RealRequest]:
     latest = float("-inf")
-    with readable(path), path.open(encoding="utf-8") as file:
+    with readable(path), path.open(encoding="utf-8-sig") as file:
         for line, text in enumerate(file, 1):
             if not text.strip():
                 continue
@@ -148,7 +148,7 @@ def _tokens(row: dict[str, Any], name: str, place: str) -> int:
 def _settings(path: Path) -> dict[str, int]:
     try:
         with readable(path):
-            meta = json.loads(path.read_text(encoding="utf-8"))
+            meta = json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
         raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
     engine, cache = meta.get("engine_kwargs") or {}, meta.get("kv_cache") or {}
@@ -162,7 +162,7 @@ def _settings(path: Path) -> dict[str, int]:
 
 
 def _series(path: Path) -> Iterator[tuple[float, int, int, float]]:
-    with readable(path), path.open(encoding="utf-8", newline="") as file:
+    with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
         for line, row in enumerate(csv.DictReader(file), 2):
             try:
                 yield float(row["t"]), int(row["running"]), int(row["waiting"]), float(row["kv_cache_pct"])
