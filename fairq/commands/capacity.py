@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.commands._columns import takes_columns
-from fairq.files import InputError, write_out
+from fairq.commands._columns import only_for_logs, takes_columns, tell, tell_lost
+from fairq.files import InputError, readable, write_out
 
 if TYPE_CHECKING:
     from fairq.capacity import Card, Shape
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("capacity")(capacity)
 
 
-@takes_columns("time_unit", "form", "skip_bad")
+@takes_columns("prompt_tokens", "output_tokens")
 def capacity(
     file: Annotated[
         str | None,
@@ -39,10 +39,12 @@ def capacity(
         str | None, typer.Option(help="A shipped hardware profile, or a YAML file of one.")
     ] = None,
     prompt_tokens: Annotated[
-        float | None, typer.Option(help=f"Of a request (default {PROMPT:g}, or the log's mean).")
+        str | None,
+        typer.Option(help=f"Of a request (default {PROMPT:g}, or the log's mean). Or the log's column."),
     ] = None,
     output_tokens: Annotated[
-        float | None, typer.Option(help=f"Of an answer (default {OUTPUT:g}, or the log's mean).")
+        str | None,
+        typer.Option(help=f"Of an answer (default {OUTPUT:g}, or the log's mean). Or the log's column."),
     ] = None,
     max_num_seqs: Annotated[int, typer.Option(help="Slots of the engine.")] = 256,
     max_num_batched_tokens: Annotated[int, typer.Option(help="Tokens of one step.")] = 2048,
@@ -89,12 +91,15 @@ def capacity(
         "gateway_slots": gateway_slots,
     }
     asked = {"ttft_s": ttft, "tpot_s": tpot, "users": users, "think_s": think}
-    sizes = (prompt_tokens, output_tokens)
+    given = dict(columns or {})
+    sizes = (_size("prompt_tokens", prompt_tokens, given), _size("output_tokens", output_tokens, given))
     with _input_errors():
+        if not file:
+            only_for_logs(given)
         if url or scrape:
             card = _live(url, scrape or [], seconds, profile, engine, asked)
         elif file:
-            card = _from_file(file, profile, sizes, engine, asked, columns or {})
+            card = _from_file(file, profile, sizes, engine, asked, given)
         elif profile:
             card = _from_profile(profile, _shape(*sizes), engine, asked)
         else:
@@ -129,6 +134,15 @@ def show(card: Card, as_json: bool = False, said: tuple[float, float, int] | Non
             console.print(f"! {line}", highlight=False, markup=False)
 
 
+def _size(name: str, text: str | None, columns: dict[str, Any]) -> float | None:
+    """So many tokens; or None, and the text goes to the ``columns`` of the log."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        columns[name] = text
+        return None
+
+
 def _from_profile(name: str, shape: Shape, engine: dict[str, Any], asked: dict[str, Any]) -> Card:
     from fairq.capacity import from_profile
     from fairq.profiles import load_profile
@@ -145,30 +159,27 @@ def _from_file(
     columns: dict[str, Any],
 ) -> Card:
     from fairq.capacity import from_scenario
-    from fairq.capacity.logs import card_of_served, read_served
-    from fairq.commands.run import open_scenario
+    from fairq.capacity.logs import card_of_served, served_of
+    from fairq.commands.run import log_file, open_scenario
+    from fairq.workload.readers import read_log
 
-    path = Path(file)
-    if path.suffix.lower() in (".yaml", ".yml") or not path.suffix:
-        return from_scenario(open_scenario(file, columns), **asked)
-    if not path.is_file():
-        raise InputError(f"{file}: no such file")
-    read = {name: value for name, value in columns.items() if value is not None}
-    served = read_served(path, **read)
+    path = log_file(file)
+    if path is None:
+        scenario = open_scenario(file, columns)
+        tell_lost(scenario, notes=True)
+        return from_scenario(scenario, **asked)
+    with readable(path):
+        log = read_log(path, **{name: value for name, value in columns.items() if value is not None})
+    tell(log.account, notes=True)
+    served = served_of(log)
     if served is not None and profile is None:
         source = f"log {path.name}"
         return card_of_served(served, source=source, kv_tokens=engine["kv_tokens"], **asked)
     if profile is None:
         raise InputError(f"{file}: says what was asked, not when it was served: give --profile for the speed")
     note = {"source": f"profile {profile} with the requests of {path.name}"}
-    return _from_profile(profile, _shape(*sizes, *_sizes(path, read)), engine, {**asked, **note})
-
-
-def _sizes(path: Path, read: dict[str, Any]) -> tuple[Any, Any]:
-    from fairq.workload.readers import read_log
-
-    trace = read_log(path, **read).trace
-    return trace.prompt_tokens, trace.output_tokens
+    shape = _shape(*sizes, log.trace.prompt_tokens, log.trace.output_tokens)
+    return _from_profile(profile, shape, engine, {**asked, **note})
 
 
 def _shape(prompt: float | None, output: float | None, prompts: Any = None, outputs: Any = None) -> Shape:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.commands._columns import takes_columns
+from fairq.commands._columns import takes_columns, tell_lost, tell_mixed
 from fairq.files import InputError, write_out
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ log = typer.Typer(no_args_is_help=True, help="Request logs: look, convert (and h
 
 File = Annotated[str, typer.Argument(help="A log: CSV, JSONL, JSON or Parquet; or a fetched trace's name.")]
 
-COLUMNS = (
-    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key"),
-    *("start", "first_token", "finish", "time_unit", "form", "skip_bad", "hash_keys"),
+
+FIELDS = (
+    *("arrival", "prompt_tokens", "output_tokens", "tenant", "key", "priority"),
+    *("start", "first_token", "finish", "ttft", "latency"),
 )
 
 
@@ -36,14 +37,14 @@ def forms() -> None:
 
     for form in FORMS.values():
         typer.echo(f"{form.name}\n  {form.source}")
-        for field in ("arrival", "prompt_tokens", "output_tokens", "tenant", "key", "first_token", "finish"):
+        for field in FIELDS:
             names = getattr(form, field)
             if names:
                 typer.echo(f"  {field}: {' or '.join(names)}")
 
 
 @log.command("show")
-@takes_columns(*COLUMNS)
+@takes_columns()
 def show(
     file: File,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
@@ -56,6 +57,7 @@ def show(
 
     scenario = _open(file, columns)
     read = scenario.read()
+    tell_lost(scenario, counts=False)
     fits = fit(read.trace)
     if as_json:
         document = read.account.as_dict() | {
@@ -94,7 +96,7 @@ def show(
 
 
 @log.command("convert")
-@takes_columns(*COLUMNS)
+@takes_columns()
 def convert(
     file: File,
     out: Annotated[Path, typer.Option(help="The CSV file to write.")],
@@ -102,15 +104,17 @@ def convert(
     columns: dict[str, Any],
 ) -> None:
     """Write the log in the plain form that every command reads: seconds from the first, tokens, who."""
-    read = _open(file, columns).read()
+    scenario = _open(file, columns)
+    read = scenario.read()
     path = write_out(out, converted(read))
-    for line in read.account.lines()[1:]:
+    tell_lost(scenario, counts=False)
+    for line in [*read.account.lines()[1:], *left_out(read)]:
         typer.echo(line, err=True)
     typer.echo(path)
 
 
 @log.command("fit")
-@takes_columns(*COLUMNS)
+@takes_columns()
 def fit_model(
     file: File,
     out: Annotated[Path, typer.Option(help="The scenario file to write.")],
@@ -124,7 +128,10 @@ def fit_model(
     """Write a scenario with the log's tenants as a model: rate, CV and sizes of each; `fairq run` runs it."""
     if sizes not in ("empirical", "lognormal"):
         raise InputError(f"--sizes must be empirical or lognormal, got {sizes!r}")
-    scenario = _open(file, columns).fitted(users, sizes)
+    replayed = _open(file, columns)
+    tell_lost(replayed)
+    tell_mixed(replayed)
+    scenario = replayed.fitted(users, sizes)
     try:
         typer.echo(scenario.dump(out))
     except OSError as error:
@@ -150,6 +157,7 @@ def converted(read: Log) -> str:
             "arrived_s": trace.arrivals,
             "tenant": trace.tenants,
             "key": trace.tenants if trace.keys is None else trace.keys,
+            **({} if trace.priorities is None else {"priority": trace.priorities}),
             "input_tokens": trace.prompt_tokens,
             "output_tokens": trace.output_tokens,
         }
@@ -161,3 +169,16 @@ def converted(read: Log) -> str:
         table["first_token_s"] = served["first_token"] - served["arrival"]
         table["latency_s"] = served["finish"] - served["arrival"]
     return table.to_csv(index=False, lineterminator="\n", float_format="%.9g")
+
+
+def left_out(read: Log) -> list[str]:
+    """What a log says and ``converted`` does not."""
+    trace, served, words = read.trace, read.served, []
+    if any(weight != 1 for weight in trace.weights.values()):
+        words.append("left out: the weights, for which the form has no column")
+    if served is not None and len(served) != len(trace):
+        words.append(f"left out: when requests were served, which {len(served):,} of {len(trace):,} say")
+    elif served is not None and served["start"].notna().any() and not served["start"].notna().all():
+        known = int(served["start"].notna().sum())
+        words.append(f"left out: when service began, which {known:,} of {len(trace):,} say")
+    return words

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.commands._columns import takes_columns
+from fairq.commands._columns import LOG_ENDINGS, only_for_logs, takes_columns, tell_lost
 from fairq.files import InputError, write_whole
 
 if TYPE_CHECKING:
@@ -26,17 +26,12 @@ MOST = 12
 
 FORMATS = ("png", "svg", "pdf")
 
-LOG_ENDINGS = (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
-
 
 def register(app: typer.Typer) -> None:
     app.command("run")(run)
 
 
-@takes_columns(
-    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "zipf", "key", "priority"),
-    *("time_unit", "form", "skip_bad", "hash_keys"),
-)
+@takes_columns()
 def run(
     file: Annotated[
         str,
@@ -96,12 +91,24 @@ def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
     ------
     InputError : names file, field and value.
     """
+    from fairq.scenario import Scenario
+
+    path = log_file(file)
+    if path is not None:
+        return Scenario.from_log(path, **(columns or {}))
+    only_for_logs(columns, file, "a scenario")
+    return Scenario.load(file)
+
+
+def log_file(file: str) -> Path | None:
+    """The log that is meant by a path, or by the name of a shipped or a fetched one; None: no log.
+
+    Raises InputError for a public trace that was not fetched yet.
+    """
     from fairq.commands._catalog import PUBLIC
     from fairq.commands.traces import trace_folder
     from fairq.data import data_names, data_path
-    from fairq.scenario import Scenario
 
-    given = {name: value for name, value in (columns or {}).items() if value is not None}
     path = Path(file)
     if not path.exists() and file in data_names("logs", ".csv"):
         path = data_path(f"logs/{file}.csv")
@@ -109,21 +116,7 @@ def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
         path = trace_folder() / PUBLIC[file].file_name
         if not path.exists():
             raise InputError(f"{file}: is not here yet; `fairq traces get {file}` fetches it")
-    if path.suffix.lower() in LOG_ENDINGS:
-        return Scenario.from_log(path, **given)
-    if given:
-        option = "--" + next(iter(given)).replace("_", "-")
-        raise InputError(f"{file}: {option} is for logs, this is a scenario")
-    return Scenario.load(file)
-
-
-def tell_lost(scenario: Scenario) -> None:
-    """Says (on stderr) what of a log was not read, and why."""
-    if scenario.log is not None:
-        account = scenario.read().account
-        if account.dropped or account.skipped:
-            for line in account.lines()[1:-1]:
-                typer.echo(line, err=True)
+    return path if path.suffix.lower() in LOG_ENDINGS else None
 
 
 def simulate_all(scenario: Scenario, replications: int) -> Results:

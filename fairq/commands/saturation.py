@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from fairq.commands._columns import takes_columns
+from fairq.commands._columns import only_for_logs, takes_columns, tell_lost
 from fairq.files import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command("saturation")(saturation)
 
 
-@takes_columns("time_unit", "form", "skip_bad")
+@takes_columns()
 def saturation(
     file: Annotated[
         str | None,
@@ -66,6 +66,7 @@ def saturation(
     if check == (file is not None):
         raise InputError("give a FILE to judge, or --check")
     if check:
+        only_for_logs(columns)
         _check(seed, as_json)
         return
     for name, value in (("--slots", slots), ("--kv-tokens", kv_tokens)):
@@ -129,8 +130,10 @@ def _judged(
 
     path = Path(file)
     if path.suffix.lower() == ".csv" and path.exists() and is_series(path):
+        only_for_logs(columns, file, "a series of what was running and waiting")
         return judge(_only(read_series(path), file, policy, box), slots=box.slots), []
     scenario = open_scenario(file, columns)
+    tell_lost(scenario, notes=True)
     log = scenario.log
     if log is None or "engine" in scenario.spec.model_fields_set:
         if box.profile is not None or box.kv_tokens is not None:

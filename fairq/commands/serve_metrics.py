@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairq.commands._columns import takes_columns, tell_lost
 from fairq.files import InputError
 
 if TYPE_CHECKING:
@@ -18,10 +19,15 @@ if TYPE_CHECKING:
     from fairq.scenario import Scenario
 
 
+SERVED = ("start", "first_token", "finish")
+"""Columns of a log that say when it was served: here it is served anew, and --start is a second of that."""
+
+
 def register(app: typer.Typer) -> None:
     app.command("serve-metrics")(serve_metrics)
 
 
+@takes_columns(*SERVED)
 def serve_metrics(
     scenario: Annotated[str, typer.Argument(help="A scenario file, a shipped scenario, or a log.")],
     policy: Annotated[str | None, typer.Option(help="Which of its policies (default: the first).")] = None,
@@ -36,6 +42,8 @@ def serve_metrics(
     once: Annotated[
         bool, typer.Option("--once", help="Stay at the end instead of going on with another replication.")
     ] = False,
+    *,
+    columns: dict[str, Any],
 ) -> None:
     """Serves a simulation's state on /metrics, in real or accelerated time, until Ctrl-C."""
     from fairq.commands.run import open_scenario
@@ -51,7 +59,8 @@ def serve_metrics(
             raise InputError(
                 f"{name} must be a finite number {'> 0' if least == 0 else '>= 0'}, got {value!r}"
             )
-    played = open_scenario(scenario)
+    played = open_scenario(scenario, columns)
+    tell_lost(played, without=SERVED)
     if seed is not None:
         played = played.with_(seed=seed)
     name = policy or next(iter(played.policies))

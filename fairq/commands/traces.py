@@ -75,7 +75,7 @@ def _copy(trace: Public, local: Path, folder: Path) -> Path:
     try:
         trace.check(content, str(local))
     except InputError as error:
-        from fairq.commands.run import LOG_ENDINGS
+        from fairq.commands._columns import LOG_ENDINGS
 
         if local.suffix.lower() not in LOG_ENDINGS:
             raise

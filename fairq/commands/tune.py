@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.commands._columns import takes_columns
+from fairq.commands._columns import takes_columns, tell_lost, tell_mixed
 from fairq.files import InputError
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def register(app: typer.Typer) -> None:
     app.command("tune")(tune)
 
 
-@takes_columns(
-    *("arrival", "prompt_tokens", "output_tokens", "tenant", "tenants", "key", "start", "first_token"),
-    *("finish", "time_unit", "form", "skip_bad", "hash_keys"),
-)
+@takes_columns()
 def tune(
     file: Annotated[str, typer.Argument(help="A log, a scenario file, or a shipped scenario (noisy_burst).")],
     target: Annotated[
@@ -72,7 +69,7 @@ def tune(
     Prices within 2 % count as the same: of those it names the setting with the
     least to set up, such as one that is in the file already.
     """
-    from fairq.commands.run import open_scenario, tell_lost
+    from fairq.commands.run import open_scenario
     from fairq.scenario.yaml_files import parse_yaml
     from fairq.sweep import SweepError, aside
     from fairq.tune import FAMILIES
@@ -92,6 +89,8 @@ def tune(
         raise InputError(f"--users needs --fit (a replay has the users it has), got {users}")
     kv_tokens = kv_of(scenario)
     if fit:
+        if scenario.log is not None:
+            tell_mixed(scenario)
         scenario = scenario.fitted(users)
     journal = out / JOURNAL
     kept = aside(journal)

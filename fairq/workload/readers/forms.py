@@ -163,6 +163,7 @@ _ALL = (
         ("output_tokens",),
         tenant=("tenant",),
         key=("key",),
+        priority=("priority",),
         start=("start_s",),
         ttft=("first_token_s",),
         latency=("latency_s",),
@@ -241,6 +242,16 @@ _ALL = (
     ),
 )
 
+_OPTIONAL: Mapping[str, tuple[str, ...]] = {
+    "tenant": (),
+    "key": (),
+    "priority": (),
+    "start": (),
+    "first_token": ("ttft",),
+    "finish": ("latency",),
+}
+"""Fields that a log need not have, and what says as much."""
+
 FORMS: Mapping[str, Form] = {form.name: form for form in _ALL}
 
 
@@ -248,6 +259,21 @@ def known_as(field_name: str, header: Iterable[str]) -> bool:
     """Whether a column of the header has a name that some form knows for that field."""
     there = set(header)
     return any(there.intersection(getattr(form, field_name)) for form in FORMS.values())
+
+
+def unread(columns: Columns, header: Iterable[str]) -> dict[str, str]:
+    """Fields that nobody named → a column that is called like one all the same, and is not read."""
+    names, used = list(header), {*columns.used()}
+    found = {}
+    for field_name, instead in _OPTIONAL.items():
+        if any(getattr(columns, name) for name in (field_name, *instead)):
+            continue
+        known = {field_name, *(name for form in FORMS.values() for name in getattr(form, field_name))}
+        known = {name.casefold() for name in known}
+        hit = next((name for name in names if name not in used and name.casefold() in known), None)
+        if hit is not None:
+            found[field_name] = hit
+    return found
 
 
 def find_form(header: Iterable[str], shape: str, source: str, named: str | None = None) -> Form | None:

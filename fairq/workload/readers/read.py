@@ -25,7 +25,7 @@ from fairq.workload.readers.cells import (
     numbers,
     tokens,
 )
-from fairq.workload.readers.forms import Columns, Form, find_form, known_as
+from fairq.workload.readers.forms import Columns, Form, find_form, known_as, unread
 from fairq.workload.readers.tables import Chunk, Table, open_table, place
 from fairq.workload.seeds import stream
 from fairq.workload.trace import Trace, TraceError
@@ -54,6 +54,8 @@ class Account:
     horizon_s: float = 0.0
     tenants: int = 0
     notes: list[str] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+    """Fields that nobody named → a column that is called like one (``fairq.workload.readers.forms``)."""
 
     def lines(self) -> list[str]:
         """The account for people."""
@@ -64,17 +66,24 @@ class Account:
         text = [
             f"{self.source}: {self.form}; arrival = {used.arrival} ({self.time_unit}),"
             f" prompt = {used.prompt_tokens}, output = {used.output_tokens}, tenant = {tenant}{more}",
+            *self.counts(),
+        ]
+        since = "" if self.begin is None else f" from {self.begin}"
+        text.append(f"{self.tenants:,} tenants over {self.horizon_s:,.1f} s{since}")
+        return [*text, *self.notes]
+
+    def counts(self) -> list[str]:
+        """How many rows were read, and which were not, and why."""
+        text = [
             f"{self.rows:,} rows: {self.read:,} read, {sum(self.dropped.values()):,} dropped,"
-            f" {sum(self.skipped.values()):,} skipped",
+            f" {sum(self.skipped.values()):,} skipped"
         ]
         text += [f"  dropped {count:,}: {why}" for why, count in self.dropped.items()]
         text += [
             f"  skipped {count:,}: {why} (first at {self.first_skipped[why]})"
             for why, count in self.skipped.items()
         ]
-        since = "" if self.begin is None else f" from {self.begin}"
-        text.append(f"{self.tenants:,} tenants over {self.horizon_s:,.1f} s{since}")
-        return [*text, *self.notes]
+        return text
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -175,6 +184,9 @@ def read_log(
         columns = replace(columns, tenant=() if tenant is None else (tenant,))
     unit = time_unit or (found.time_unit if found is not None and arrival is None else None)
     account = Account(source, "columns as given" if found is None else found.name, columns)
+    account.unread = unread(columns, table.header)
+    if tenants is not None:
+        account.unread.pop("tenant", None)
     rows = _Reader(file, table, columns, found, unit, skip_bad, account).read()
     as_it_is = found is not None and found.as_it_is
     return _log(rows, account, columns, constant, tenants, zipf, seed, weights, hash_keys, as_it_is)
