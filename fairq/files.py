@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what is said of one that cannot be read.
+"""Files that are written whole or not at all, and what is said of one, or of a name, that is none.
 
 The error that means "your input is wrong" is here too.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,6 +22,13 @@ class InputError(ValueError):
 
     Commands print the message as one line and leave with exit code 2.
     """
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Where a name is refused: which of the known ones may be meant; nothing where none is near."""
+    known = {each.casefold(): each for each in names}
+    near = get_close_matches(name.casefold(), known, 1)
+    return f"; did you mean {known[near[0]]!r}?" if near else ""
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | UnicodeDecodeError | csv.Error) -> str:

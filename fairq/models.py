@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairq.data import data_names, data_path
-from fairq.files import InputError
+from fairq.files import InputError, nearest
 from fairq.memory import Model
 from fairq.scenario.yaml_files import read_yaml
 from fairq.sim.batching.profile import Profile
@@ -78,7 +78,7 @@ def _path(name: str | Path) -> Path:
         return path
     names = model_names()
     if str(name) not in names:
-        raise InputError(f"no model {str(name)!r}; shipped are {', '.join(names)}")
+        raise InputError(f"no model {str(name)!r}; shipped are {', '.join(names)}{nearest(str(name), names)}")
     return data_path(f"models/{name}.yaml")
 
 

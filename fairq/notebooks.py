@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairq.files import InputError, write_whole
+from fairq.files import InputError, nearest, write_whole
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -49,7 +49,8 @@ def find(name: str) -> str:
     hits = [each for each in there if each.removesuffix(".ipynb") == wanted]
     hits = hits or [each for each in there if "/" not in each and each.startswith(wanted + "_")]
     if len(hits) != 1:
-        raise InputError(f"no notebook {name!r}; there are: {', '.join(there)}")
+        near = nearest(wanted, (each.removesuffix(".ipynb") for each in there))
+        raise InputError(f"no notebook {name!r}; there are: {', '.join(there)}{near}")
     return hits[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from fairq.data import data_names, data_path
-from fairq.files import InputError
+from fairq.files import InputError, nearest
 from fairq.scenario.yaml_files import read_yaml
 from fairq.sim.batching.profile import COEFFICIENTS, Profile
 
@@ -61,7 +61,8 @@ def _path(name: str | Path) -> Path:
     for known in profile_names():
         if _letters(known) == _letters(str(name)):
             return data_path(f"profiles/{known}.yaml")
-    raise InputError(f"no profile {str(name)!r}; shipped are {', '.join(profile_names())}")
+    names = profile_names()
+    raise InputError(f"no profile {str(name)!r}; shipped are {', '.join(names)}{nearest(str(name), names)}")
 
 
 def _letters(name: str) -> str:

@@ -542,3 +542,36 @@ def test_the_header_of_a_log_is_read_as_people_write_it(tmp_path: Path) -> None:
     assert "output_tokens: which column? It has: arrival, tenant, prompt_tokens" in one_line("run", log)
     log.write_text("arrival, tenant , prompt_tokens, output_tokens\n0,a,1,1\n")
     assert Scenario.from_log(log).workload().group_of == {"a": "a"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("run", "noisy_brst"), "noisy_burst"),
+        (("run", "Noisy_burst.yml"), "noisy_burst"),
+        (("run", "sinthetic_27_tenants"), "synthetic_27_tenants"),
+        (("log", "show", "azure-conv-203"), "azure-conv-2023"),
+        (("traces", "get", "azure-conv-203"), "azure-conv-2023"),
+        (("run", "noisy_burst", "--policy", "FAIRR"), "fair"),
+        (("serve-metrics", "noisy_burst", "--policy", "fairr"), "fair"),
+        (("tune", "noisy_burst", "--target", "chat p99 ttft < 2 s", "--today", "fairr"), "fair"),
+        (("tune", "noisy_burst", "--target", "chat p99 ttft < 2 s", "--try", "cap"), "caps"),
+        (("run", LOG, "--form", "azure 2024"), "azure 2023/2024"),
+        (("notebooks", "reset", "03_how_many_at_onc"), "03_how_many_at_once"),
+        (("figures", "hockey_stik"), "hockey_stick"),
+        (("capacity", "--profile", "rtx4090-llama31"), "rtx4090-llama31-8b"),
+        (("memory", "llama31"), "llama31-8b"),
+        (("prove", "--part", "fiar"), "fair"),
+    ],
+)
+def test_a_mistyped_name_is_answered_with_the_nearest(arguments: tuple[str | Path, ...], meant: str) -> None:
+    assert one_line(*arguments).rstrip().endswith(f"; did you mean '{meant}'?")
+
+
+def test_no_name_is_guessed_where_none_is_near() -> None:
+    assert "did you mean" not in one_line("run", "xyz")
+
+
+def test_a_policy_that_is_not_there_is_named_once() -> None:
+    said = one_line("saturation", "noisy_burst", "--policy", "x").rstrip()
+    assert said == "fairq: noisy_burst: policies: no policy 'x'; there are: FIFO, capped, aged, fair"

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairq.check import ageing, burst, busy, caps, card, own_box, people, replicas, start, turns
 from fairq.check.question import Question
+from fairq.files import nearest
 
 Maker: TypeAlias = Callable[[str, int, np.random.Generator], Question]
 
@@ -40,7 +41,9 @@ def question(name: str, seed: int = 1) -> Question:
     ValueError : no such question (the message lists them), or a seed that is no whole number >= 0.
     """
     if name not in names():
-        raise ValueError(f"question must be one of {', '.join(names())}, got {name!r}")
+        raise ValueError(
+            f"question must be one of {', '.join(names())}, got {name!r}{nearest(name, names())}"
+        )
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
     topic, _, short = name.partition("/")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from fairq.files import InputError
+from fairq.files import InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -95,5 +95,5 @@ PUBLIC: Mapping[str, Public] = {each.name: each for each in _ALL}
 def public(name: str) -> Public:
     """The public trace of that name. Raises InputError, which lists the names."""
     if name not in PUBLIC:
-        raise InputError(f"no public trace {name!r}; there are: {', '.join(PUBLIC)}")
+        raise InputError(f"no public trace {name!r}; there are: {', '.join(PUBLIC)}{nearest(name, PUBLIC)}")
     return PUBLIC[name]

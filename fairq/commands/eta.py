@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairq.files import InputError, readable
+from fairq.files import InputError, nearest, readable
 
 if TYPE_CHECKING:
     from fairq.eta import Eta
@@ -105,6 +105,7 @@ def _in_state(
     if name not in read.waiting:
         raise InputError(
             f"{path}: nobody with id {name!r} waits; there are: {', '.join(list(read.waiting)[:10])}"
+            f"{nearest(name, read.waiting)}"
         )
     slots = streams or data.get("slots") or (card["streams"] if card else None)
     if slots is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairq.files import InputError
+from fairq.files import InputError, nearest
 
 if TYPE_CHECKING:
     from fairq.prove.line import Line
@@ -42,7 +42,9 @@ def prove(
 
     unknown = [name for name in part or () if name not in MODULES]
     if unknown:
-        raise InputError(f"part must be one of {', '.join(MODULES)}, got {unknown[0]!r}")
+        raise InputError(
+            f"--part must be one of {', '.join(MODULES)}, got {unknown[0]!r}{nearest(unknown[0], MODULES)}"
+        )
     parts = tuple(name for name in MODULES if not part or name in part)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("checking", total=None)

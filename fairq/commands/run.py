@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairq.commands._columns import LOG_ENDINGS, only_for_logs, takes_columns, tell_lost
-from fairq.files import InputError, write_whole
+from fairq.files import InputError, nearest, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,12 +91,18 @@ def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
     ------
     InputError : names file, field and value.
     """
+    from fairq.commands._catalog import PUBLIC
+    from fairq.data import data_names
     from fairq.scenario import Scenario
 
     path = log_file(file)
     if path is not None:
         return Scenario.from_log(path, **(columns or {}))
     only_for_logs(columns, file, "a scenario")
+    logs = [*data_names("logs", ".csv"), *PUBLIC]
+    near = nearest(file, logs)
+    if near and not Path(file).exists() and file not in data_names("scenarios", ".yaml"):
+        raise InputError(f"{file}: no such file; logs with a name are {', '.join(logs)}{near}")
     return Scenario.load(file)
 
 
@@ -184,7 +190,8 @@ def _changed(
             raise ScenarioError(str(path), [f"cannot be read: {error.strerror}"]) from None
     for name in only:
         if name not in policies:
-            raise InputError(f"--policy must be one of {', '.join(policies)}, got {name!r}")
+            near = nearest(name, policies)
+            raise InputError(f"--policy must be one of {', '.join(policies)}, got {name!r}{near}")
     # A file that was named is meant, whatever else is chosen.
     chosen = dict.fromkeys([*only, *(path.stem for path in files)]) if only else policies
     wanted = {name: policies[name] for name in chosen}

@@ -219,8 +219,9 @@ def _of_run(scenario: Scenario, policy: str | None, slots: int | None) -> Verdic
     from fairq.sim import simulate
 
     name = policy or next(iter(scenario.policies))
+    chosen = scenario.policy(name)
     try:
-        result = simulate(scenario.workload(), scenario.policy(name), scenario.engine(), seed=scenario.seed)
+        result = simulate(scenario.workload(), chosen, scenario.engine(), seed=scenario.seed)
     except ValueError as error:
         raise InputError(f"{scenario.source}: {name}: {error}") from error
     try:

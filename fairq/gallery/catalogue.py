@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairq.files import nearest
 from fairq.gallery import boxes, bursts, turns, waits
 from fairq.gallery.core import Idea
 
@@ -174,4 +175,5 @@ def idea_named(name: str) -> Idea:
     for idea in IDEAS:
         if idea.name == name:
             return idea
-    raise KeyError(f"no figure {name!r}; there are: {', '.join(idea.name for idea in IDEAS)}")
+    names = [idea.name for idea in IDEAS]
+    raise KeyError(f"no figure {name!r}; there are: {', '.join(names)}{nearest(name, names)}")

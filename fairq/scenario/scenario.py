@@ -12,6 +12,7 @@ from pydantic import Field
 
 from fairq import Policy
 from fairq.data import data_names, data_path
+from fairq.files import nearest
 from fairq.scenario.engines import AnyEngine, EngineSpec, SlotsSpec
 from fairq.scenario.logs import LogSpec
 from fairq.scenario.policies import AnyPolicy, Names, PolicySpec
@@ -271,8 +272,9 @@ class Scenario:
     def policy(self, name: str) -> Policy:
         """A fresh policy. Raises ScenarioError for a name not in ``policies``."""
         if name not in self.policies:
+            near = nearest(name, self.policies)
             raise ScenarioError(
-                self.source, [f"policies: no policy {name!r}; there are: {', '.join(self.policies)}"]
+                self.source, [f"policies: no policy {name!r}; there are: {', '.join(self.policies)}{near}"]
             )
         return self._build(name, Names(self.workload()))
 
@@ -376,7 +378,8 @@ def _find(path: str | os.PathLike[str]) -> Path:
     shipped = data_names("scenarios", ".yaml")
     if name in shipped:
         return data_path(f"scenarios/{name}.yaml")
-    raise ScenarioError(name, [f"no such file, nor a shipped scenario ({', '.join(shipped)})"])
+    near = nearest(name.removesuffix(".yaml").removesuffix(".yml"), shipped)
+    raise ScenarioError(name, [f"no such file, nor a shipped scenario ({', '.join(shipped)}){near}"])
 
 
 def _set(data: dict[str, Any], path: list[str], value: Any, source: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairq import metrics
-from fairq.files import InputError
+from fairq.files import InputError, nearest
 from fairq.scenario import Scenario
 from fairq.sweep import sweep
 from fairq.tune.cells import STATISTICS, Cell, digest, parties, run_cell, workload_digest
@@ -179,7 +179,8 @@ def tune(
     targets = parse_targets(target)
     unknown = [family for family in families if family not in FAMILIES]
     if unknown:
-        raise InputError(f"--try must be one of {', '.join(FAMILIES)}, got {unknown[0]!r}")
+        near = nearest(unknown[0], FAMILIES)
+        raise InputError(f"--try must be one of {', '.join(FAMILIES)}, got {unknown[0]!r}{near}")
     workload: Any = scenario.workload()
     check_names(targets, list(dict.fromkeys([*workload.group_of, *workload.group_of.values()])))
     runs = _runs(scenario, replications)

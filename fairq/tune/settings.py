@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairq.files import nearest
 from fairq.scenario import Scenario, ScenarioError
 from fairq.tune.cells import POLICY
 from fairq.tune.target import ALL, EACH, Target
@@ -51,7 +52,8 @@ def settings(
     first = next(iter(written)) if today is None else today
     if first not in written:
         raise ScenarioError(
-            scenario.source, [f"policies: no policy {first!r}; there are: {', '.join(written)}"]
+            scenario.source,
+            [f"policies: no policy {first!r}; there are: {', '.join(written)}{nearest(first, written)}"],
         )
     made = [Setting(first, written[first], knobs=0)]
     for setting in _all(scenario, targets, families):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import isfinite
 
-from fairq.files import InputError
+from fairq.files import InputError, nearest
 
 METRICS = ("wait", "ttft", "latency")
 UNITS: Mapping[str, float] = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -64,8 +63,7 @@ def check_names(targets: Sequence[Target], names: Collection[str]) -> None:
         if target.who in (ALL, EACH) or target.who in names:
             continue
         some = ", ".join(list(names)[:12]) + (", …" if len(names) > 12 else "")
-        near = get_close_matches(target.who, list(names), 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(target.who, names)
         raise InputError(
             f"target {str(target)!r}: no tenant or group {target.who!r} (there are {some}){hint}"
         )
@@ -87,8 +85,7 @@ def _parse(text: str) -> Target:
         statistic = f"p{quantile:g}"
     metric = match["metric"].lower()
     if metric not in METRICS:
-        near = get_close_matches(metric, METRICS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(metric, METRICS)
         raise InputError(f"target {text!r}: {metric!r} is not one of {', '.join(METRICS)}{hint}")
     unit = match["unit"]
     if unit not in UNITS:

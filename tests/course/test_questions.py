@@ -339,3 +339,9 @@ def test_cobham_by_simulating_the_slot() -> None:
         served[k] += 1
         now += rng.exponential(service)
     assert np.mean(waits[1]) == pytest.approx(q.answer(), rel=0.08)
+
+
+def test_a_mistyped_question_is_answered_with_the_nearest() -> None:
+    meant = names()[3]
+    with pytest.raises(ValueError, match=f"got '{meant}s'; did you mean '{meant}'\\?$"):
+        question(f"{meant}s")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from fairq.files import nearest
 from fairq.workload.trace import TraceError
 
 
@@ -288,7 +289,9 @@ def find_form(header: Iterable[str], shape: str, source: str, named: str | None 
         fitting = (form for form in FORMS.values() if form.shape == shape and form.columns(names) is not None)
         return next(fitting, None)
     if named not in FORMS:
-        raise TraceError(f"{source}: form must be one of {', '.join(FORMS)}, got {named!r}")
+        raise TraceError(
+            f"{source}: form must be one of {', '.join(FORMS)}, got {named!r}{nearest(named, FORMS)}"
+        )
     form = FORMS[named]
     if form.shape != shape or form.columns(names) is None:
         raise TraceError(f"{source}: is not a {named} log; it has: {', '.join(names[:20]) or 'nothing'}")
