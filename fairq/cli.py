@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
@@ -37,6 +38,11 @@ class _OneLine(TyperGroup):
                 raise
             typer.echo(f"fairq: {missing}; `fairq doctor` says what to install", err=True)
             raise typer.Exit(1) from None
+        except (BrokenPipeError, SystemExit):
+            # The reader of our output (`| head`) has left; that is no error of ours. From rich it is an exit.
+            # What is still to be printed goes nowhere, or Python would complain of it at its own end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
 
 
 app = typer.Typer(
@@ -58,12 +64,7 @@ for _module in sorted(m.name for m in iter_modules(commands.__path__) if not m.n
 
 def main() -> None:
     """Entry point of the ``fairq`` script."""
-    try:
-        app()
-    except BrokenPipeError:
-        # The reader of our output (`| head`) has left; that is no error of ours.
-        sys.stderr.close()
-        sys.exit(0)
+    app()
 
 
 if __name__ == "__main__":

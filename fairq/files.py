@@ -8,9 +8,10 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from errno import EISDIR
 from pathlib import Path
 from uuid import uuid4
 
@@ -67,6 +68,44 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
         raise InputError(unreadable(path, error)) from None
 
 
+def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """The header of a small CSV file, and its rows, each with its line; see ``check_columns``.
+
+    Raises InputError for one that cannot be read, and for a row of another width than the header's.
+    """
+    with readable(path), open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        header = [name.strip() for name in next(reader, [])]
+        rows = []
+        for cells in reader if header else ():
+            if cells and len(cells) != len(header):
+                got = f"{len(cells)} fields where the header has {len(header)}: {','.join(cells)[:80]!r}"
+                raise InputError(f"{os.fspath(path)}:{reader.line_num}: {got}")
+            if cells:
+                rows.append((reader.line_num, dict(zip(header, cells, strict=True))))
+    return header, rows
+
+
+def check_columns(
+    path: str | os.PathLike[str], header: Sequence[str], needed: Sequence[str], more: Sequence[str] = ()
+) -> None:
+    """Raises InputError where a column that is needed is not there, or one of these is there twice."""
+    for name in (*needed, *more):
+        if header.count(name) > 1:
+            raise InputError(f"{os.fspath(path)}:1: more than one column {name!r}")
+        if name in needed and name not in header:
+            there = f"{', '.join(header) or 'nothing'}{separated(header)}"
+            raise InputError(
+                f"{os.fspath(path)}:1: no column {name!r}; needs {', '.join(needed)}; it has: {there}"
+            )
+
+
+def separated(header: Sequence[str]) -> str:
+    """To append to what a header has: what to do where it is one name, and looks like several."""
+    several = len(header) == 1 and any(mark in header[0] for mark in ";\t|")
+    return " (commas must separate the columns)" if several else ""
+
+
 def write_out(path: str | os.PathLike[str], data: bytes | str) -> Path:
     """As ``write_whole``, for the file that a person named with ``--out``: InputError, not OSError."""
     try:
@@ -86,6 +125,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes | str) -> Path:
     OSError : the folder or file cannot be written.
     """
     target = Path(path)
+    if not target.name:
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(target))
     content = data.encode("utf-8") if isinstance(data, str) else data
     target.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, since a rename is atomic within one file system only. Opened by hand rather than by

@@ -63,6 +63,7 @@ def build(out: Path, report: Report = lambda step: None) -> list[str]:
         raise InputError(f"{out}: is a file, where the folder of the site should be")
     if out.exists() and any(out.iterdir()) and not (out / "jupyter-lite.json").is_file():
         raise InputError(f"{out} is not empty, and no JupyterLite site: choose another folder")
+    _check_place(out)
     with tempfile.TemporaryDirectory(prefix="fairq-lite-") as made:
         work = Path(made)
         report("an environment for JupyterLite")
@@ -93,6 +94,16 @@ def build(out: Path, report: Report = lambda step: None) -> list[str]:
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(site, out)
     return inside
+
+
+def _check_place(out: Path) -> None:
+    """Before minutes of work: can the site be put there? Raises InputError."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from None
 
 
 def check(site: Path) -> list[str]:

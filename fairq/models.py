@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairq.data import data_names, data_path
-from fairq.files import InputError, nearest
+from fairq.files import InputError, nearest, readable
 from fairq.memory import Model
 from fairq.scenario.yaml_files import read_yaml
 from fairq.sim.batching.profile import Profile
@@ -32,7 +32,8 @@ def load_model(name: str | Path) -> Model:
     InputError : no such model, an unknown or missing field, a value out of range; names file and field.
     """
     path = _path(name)
-    data = read_yaml(path)
+    with readable(path):
+        data = read_yaml(path)
     if not isinstance(data, dict):
         raise InputError(f"{path}: a model must be a mapping, got {data!r}")
     known = [each.name for each in fields(Model)]

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from fairq.data import data_names, data_path
-from fairq.files import InputError, nearest
+from fairq.files import InputError, nearest, readable
 from fairq.scenario.yaml_files import read_yaml
 from fairq.sim.batching.profile import COEFFICIENTS, Profile
 
@@ -27,7 +27,8 @@ def load_profile(name: str | Path, **changes: Any) -> Profile:
     InputError : no such profile, an unknown or missing field, a value out of range; names file and field.
     """
     path = _path(name)
-    data = read_yaml(path)
+    with readable(path):
+        data = read_yaml(path)
     if not isinstance(data, dict):
         raise InputError(f"{path}: a profile must be a mapping, got {data!r}")
     known = {each.name for each in fields(Profile)}

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairq.files import InputError, readable
+from fairq.files import InputError, check_columns, read_csv, readable, separated
 
 FINE, BURSTY, KV, SLOTS, SATURATED = "fine", "bursty", "KV-bound", "slot-bound", "saturated"
 VERDICTS = (FINE, BURSTY, KV, SLOTS, SATURATED)
@@ -336,23 +336,15 @@ def read_series(path: str | Path) -> Series:
     InputError : a missing column, or a row without a number; names file and line.
     """
     path = Path(path)
-    with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        header = [name.strip() for name in next(reader, [])]
-        found = {
-            what: next((name for name in names if name in header), None) for what, names in COLUMNS.items()
-        }
-        for what in ("t", "running", "waiting"):
-            if found[what] is None:
-                raise InputError(
-                    f"{path}:1: no column {' or '.join(COLUMNS[what])}; there are: {', '.join(header)}"
-                )
-        rows = {what: [] for what, name in found.items() if name is not None}  # type: dict[str, list[float]]
-        for cells in reader:
-            if not cells:
-                continue
-            for what, values in rows.items():
-                values.append(_cell(path, reader.line_num, header, cells, str(found[what])))
+    header, lines = read_csv(path)
+    found = {what: next((name for name in names if name in header), None) for what, names in COLUMNS.items()}
+    for what in ("t", "running", "waiting"):
+        if found[what] is None:
+            there = f"{', '.join(header)}{separated(header)}"
+            raise InputError(f"{path}:1: no column {' or '.join(COLUMNS[what])}; there are: {there}")
+    used = {what: name for what, name in found.items() if name is not None}
+    check_columns(path, header, (), tuple(used.values()))
+    rows = {what: [_cell(path, line, row, name) for line, row in lines] for what, name in used.items()}
     columns: dict[str, ArrayLike] = {
         what: np.array(values) / (100 if "pct" in str(found[what]) else 1) for what, values in rows.items()
     }
@@ -375,8 +367,8 @@ def is_series(path: str | Path) -> bool:
     return bool(header.intersection((*COLUMNS["running"], *COLUMNS["waiting"])))
 
 
-def _cell(path: Path, line: int, header: Sequence[str], cells: Sequence[str], name: str) -> float:
-    text = cells[header.index(name)] if header.index(name) < len(cells) else ""
+def _cell(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
+    text = row[name]
     try:
         value = float(text)
     except ValueError:

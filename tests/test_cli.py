@@ -231,8 +231,8 @@ def test_a_bad_scenario_is_one_line_with_file_field_and_value(tmp_path: Path) ->
     ("arguments", "message"),
     [
         (["nope"], "nope: no such file, nor a shipped scenario ("),
-        (["nope.csv"], "log.file: cannot be read (No such file or directory)"),
-        (["log.jsonl"], "cannot be read (No such file or directory), got "),
+        (["nope.csv"], "nope.csv: cannot be read: No such file or directory"),
+        (["log.jsonl"], "log.jsonl: cannot be read: No such file or directory"),
         (["noisy_burst", "--policy", "lifo"], "--policy must be one of FIFO, capped, aged, fair, got 'lifo'"),
         (["noisy_burst", "--by", "key"], "--by must be tenant or group, got 'key'"),
         (["noisy_burst", "--format", "gif"], "--format must be one of png, svg, pdf, got 'gif'"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from fairq import lite
 from fairq.cli import app
 
 READERS = {
@@ -97,3 +102,131 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
         assert without.exit_code == 0, without.output
         path.write_bytes(MARK + text)
         assert CliRunner().invoke(app, [*arguments, str(path)]).stdout == without.stdout
+
+
+STEPS = "B,T,KV,step_ms"
+ARENA = "arrived_s,tenant,input_tokens,output_tokens"
+SERIES = "t,running,waiting"
+TABLES = {"calibrate": STEPS, "replay": ARENA, "saturation": SERIES, "log show": ARENA}
+"""Commands that read a CSV file → its header."""
+
+
+def table(command: str, text: str, folder: Path) -> str:
+    path = folder / "table.csv"
+    path.write_text(text)
+    return said([*command.split(), str(path)]).replace(str(folder), "")
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_a_table_is_read_as_strictly_by_every_command(command: str, tmp_path: Path) -> None:
+    header = TABLES[command]
+    names = header.split(",")
+    row = ",".join("1" for _ in names)
+    twice = table(command, f"{header},{names[1]}\n{row},1\n{row},1\n", tmp_path)
+    assert f"/table.csv:1: more than one column '{names[1]}'" in twice
+    for line in (f"{row},1", "1"):
+        width = line.count(",") + 1
+        words = f"/table.csv:3: {width} fields where the header has {len(names)}: '{line}'"
+        assert words in table(command, f"{header}\n{row}\n{line}\n", tmp_path)
+    for mark in (";", "\t"):
+        text = f"{header}\n{row}\n".replace(",", mark)
+        assert "(commas must separate the columns)" in table(command, text, tmp_path)
+
+
+def test_spaces_round_the_names_of_columns_are_none_of_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    for command, header in TABLES.items():
+        path.write_text(f"{header}\n".replace(",", " , "))
+        assert "no column" not in said([*command.split(), str(path)])
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_reader(tmp_path: Path) -> None:
+    """A file that is there and cannot be read; root may read whatever permissions forbid."""
+    bad = tmp_path / "bad.yaml"
+    bad.symlink_to("/proc/self/mem")
+    if not bad.is_file():
+        pytest.skip("no /proc")
+    for arguments in (["capacity", "--profile"], ["memory"], ["run"], ["partitions"]):
+        assert said([*arguments, str(bad)]) == f"fairq: {bad}: cannot be read: Input/output error\n"
+
+
+def test_a_log_that_cannot_be_opened_is_named_as_it_was_given(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    for name, why in (("folder.csv", "Is a directory"), ("none.jsonl", "No such file or directory")):
+        path = tmp_path / name
+        for arguments in (["run"], ["log", "show"], ["saturation"], ["capacity"], ["routers", "--trace"]):
+            assert said([*arguments, str(path)]) == f"fairq: {path}: cannot be read: {why}\n"
+
+
+@pytest.mark.parametrize(
+    ("meta", "words"),
+    [
+        ("[]", "meta.json: must be an object, got []"),
+        ('{"engine_kwargs": 3}', "meta.json: engine_kwargs must be an object, got 3"),
+        ('{"kv_cache": "x"}', "meta.json: kv_cache must be an object, got x"),
+    ],
+)
+def test_settings_of_a_run_that_are_none(meta: str, words: str, tmp_path: Path) -> None:
+    served = {"input_toks": 10, "output_toks": 5, "arrival_time": 1.7e9, "queued_ts": 100.0}
+    served |= {"scheduled_ts": 101.0, "first_token_ts": 101.5, "last_token_ts": 103.0}
+    run = tmp_path / "requests.jsonl"
+    run.write_text(json.dumps({"request_id": "b-1", **served}) + "\n")
+    (tmp_path / "meta.json").write_text(meta)
+    assert words in said(["replay", str(run)])
+
+
+# -- what is written ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", ["", ".", "/"])
+def test_an_out_without_a_name(out: str) -> None:
+    words = said(["log", "convert", "synthetic_27_tenants", "--out", out]).splitlines()[-1]
+    assert words == f"fairq: --out {Path(out)}: cannot be written: Is a directory"
+
+
+def test_a_site_that_cannot_be_put_there_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lite, "_environment", lambda folder: pytest.fail("began all the same"))
+    if not Path("/proc/self").exists():
+        pytest.skip("no /proc")
+    assert said(["lite", "/proc/none/site"]) == (
+        "fairq: /proc/none/site: cannot be written: No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["memory", "partitions", "routers"])
+def test_a_table_in_a_pipe_is_not_cut(command: str) -> None:
+    done = CliRunner().invoke(app, [command], env={"COLUMNS": ""})
+    assert done.exit_code == 0, done.output
+    assert "│" in done.stdout
+    assert "…" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        (["run", "published_burst", "--policy", "drr", "--replications", "1", "--out", "."], "requests.csv"),
+        (["memory", "--out", "memory.csv"], "memory.csv"),
+        (["log", "forms"], ""),
+    ],
+)
+def test_a_reader_who_has_left_loses_no_files(arguments: list[str], file: str, tmp_path: Path) -> None:
+    """As with ``| head -1``, which closes the pipe after its line."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-c", "import fairq.cli; fairq.cli.main()", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, stdout=writes, stderr=subprocess.PIPE, text=True)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / file).exists()
+
+
+def test_numbers_that_make_no_sense_are_said_in_a_line() -> None:
+    target = ["tune", "noisy_burst", "--target", "chat p99 ttft < 2 s"]
+    for option in ("--jobs", "--replications"):
+        assert f"'{option}'" in said([*target, option, "0"])
+    assert said(["eta", "--position", "3", "--streams", "0", "--service-s", "1"]) == (
+        "fairq: streams must be a whole number >= 1, got 0\n"
+    )
+    assert said(["capacity", "--profile", "rtx4090-llama-3.1-8b", "--prompt-tokens", "x"]) == (
+        "fairq: --prompt-tokens must be a number where there is no log, got 'x'\n"
+    )

@@ -9,21 +9,20 @@ best-served tenant's, or of what it asked for, whichever is less; these shortfal
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from math import isfinite
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairq.files import check_columns, read_csv
 from fairq.policies.base import Policy
 from fairq.policies.fifo import FIFO
 from fairq.request import Request
 from fairq.sim import Result, simulate
 from fairq.sim.batching import BatchingEngine, Profile
-from fairq.workload.trace import TraceError, readable
+from fairq.workload.trace import TraceError
 
 Array = NDArray[np.float64]
 
@@ -64,30 +63,23 @@ class Served:
 
 
 def read_arena(path: str | PathLike[str]) -> Arena:
-    """Read the CSV. Raises TraceError (file:line, field, value), also where it goes back in time; OSError."""
-    path = Path(path)
-    with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        header = reader.fieldnames or []
-        missing = [name for name in COLUMNS if name not in header]
-        if missing:
-            raise TraceError(f"{path}:1: no column {missing[0]!r}; needs {', '.join(COLUMNS)}")
-        measured = all(name in header for name in MEASURED)
-        tenants: list[str] = []
-        rows: list[list[float]] = []
-        for line, row in enumerate(reader, 2):
-            place = f"{path}:{line}"
-            if not row["tenant"]:
-                raise TraceError(f"{place}: tenant must not be empty")
-            tenants.append(row["tenant"])
-            numbers = [_number(row, "arrived_s", place)]
-            numbers += [_tokens(row, name, place) for name in ("input_tokens", "output_tokens")]
-            numbers += [_number(row, name, place) for name in (MEASURED if measured else ())]
-            if rows and numbers[0] < rows[-1][0]:
-                raise TraceError(
-                    f"{place}: arrived_s goes back in time: {numbers[0]!r} after {rows[-1][0]!r}"
-                )
-            rows.append(numbers)
+    """Read the CSV. Raises InputError or TraceError (file:line, field, value); times must not go back."""
+    header, found = read_csv(path)
+    check_columns(path, header, COLUMNS, MEASURED)
+    measured = all(name in header for name in MEASURED)
+    tenants: list[str] = []
+    rows: list[list[float]] = []
+    for line, row in found:
+        place = f"{path}:{line}"
+        if not row["tenant"]:
+            raise TraceError(f"{place}: tenant must not be empty")
+        tenants.append(row["tenant"])
+        numbers = [_number(row, "arrived_s", place)]
+        numbers += [_tokens(row, name, place) for name in ("input_tokens", "output_tokens")]
+        numbers += [_number(row, name, place) for name in (MEASURED if measured else ())]
+        if rows and numbers[0] < rows[-1][0]:
+            raise TraceError(f"{place}: arrived_s goes back in time: {numbers[0]!r} after {rows[-1][0]!r}")
+        rows.append(numbers)
     if not rows:
         raise TraceError(f"{path}: no requests in it")
     columns = np.array(rows).T

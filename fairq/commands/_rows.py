@@ -15,10 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fairq.capacity.words import number
-from fairq.files import InputError, write_whole
+from fairq.files import InputError, write_out
 
 Rows = Sequence[Mapping[str, Any]]
 CHARTS = (".png", ".svg", ".pdf")
+PIPE = 160
+"""How wide a table may be where nobody says how wide the page is."""
 TABLES = (".csv", ".json")
 
 
@@ -40,8 +42,9 @@ def terminal(rows: Rows, columns: Mapping[str, str], words: Mapping[str, Callabl
 
 
 def show(table: Table) -> None:
-    """On the terminal."""
-    Console().print(table)
+    """On the terminal; in a file or a pipe no column is cut."""
+    console = Console()
+    (console if console.is_terminal else Console(width=PIPE)).print(table)
 
 
 def as_json(data: Any) -> str:
@@ -60,10 +63,7 @@ def write(paths: Sequence[Path], rows: Rows, chart: Callable[[], Any]) -> list[P
             content = as_json(list(rows)) + "\n"
         else:
             content = chart().to_bytes(path.suffix[1:])
-        try:
-            written.append(write_whole(path, content))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        written.append(write_out(path, content))
     return written
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairq.files import InputError, write_out
+from fairq.files import InputError, check_columns, read_csv, write_out
 
 if TYPE_CHECKING:
     from fairq.sim.batching.calibrate import Fit
@@ -41,12 +40,7 @@ def calibrate(
     if paths[0].suffix == ".csv":
         if len(paths) > 1:
             raise InputError(f"one table of steps at a time, got {len(paths)} files")
-        from fairq.workload.trace import TraceError
-
-        try:
-            found = _from_steps(paths[0])
-        except TraceError as error:
-            raise InputError(str(error)) from None
+        found = _from_steps(paths[0])
     else:
         settings = {
             "max_num_seqs": max_num_seqs,
@@ -54,32 +48,31 @@ def calibrate(
             "kv_tokens": kv_tokens,
         }
         found = _from_runs(paths, profile, fit, settings)
-    for line in _report(found):
-        typer.echo(line)
+    written = None
     if out is not None:
         from fairq.profiles import dump_profile
 
-        written = found.profile.with_(source=f"fairq calibrate {' '.join(path.name for path in paths)}")
-        typer.echo(f"wrote {write_out(out, dump_profile(written))}")
+        made = found.profile.with_(source=f"fairq calibrate {' '.join(path.name for path in paths)}")
+        written = write_out(out, dump_profile(made))
+    for line in _report(found):
+        typer.echo(line)
+    if written is not None:
+        typer.echo(f"wrote {written}")
 
 
 def _from_steps(path: Path) -> Fit:
     import numpy as np
 
     from fairq.sim.batching.calibrate import fit_steps
-    from fairq.workload.trace import readable
 
+    header, found = read_csv(path)
+    check_columns(path, header, COLUMNS)
     rows = []
-    with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
-        if missing:
-            raise InputError(f"{path}:1: no column {missing[0]!r}; needs {', '.join(COLUMNS)}")
-        for line, row in enumerate(reader, 2):
-            try:
-                rows.append([float(row[name]) for name in COLUMNS])
-            except (TypeError, ValueError):
-                raise InputError(f"{path}:{line}: needs four numbers, got {dict(row)!r}") from None
+    for line, row in found:
+        try:
+            rows.append([float(row[name]) for name in COLUMNS])
+        except ValueError:
+            raise InputError(f"{path}:{line}: needs four numbers, got {row!r}") from None
     if len(rows) < 2:
         raise InputError(f"{path}: a fit needs at least 2 steps, got {len(rows)}")
     try:

@@ -95,6 +95,10 @@ def capacity(
     sizes = (_size("prompt_tokens", prompt_tokens, given), _size("output_tokens", output_tokens, given))
     with _input_errors():
         if not file:
+            for name in ("prompt_tokens", "output_tokens"):
+                if name in given:
+                    option = f"--{name.replace('_', '-')}"
+                    raise InputError(f"{option} must be a number where there is no log, got {given[name]!r}")
             only_for_logs(given)
         if url or scrape:
             card = _live(url, scrape or [], seconds, profile, engine, asked)
@@ -104,9 +108,11 @@ def capacity(
             card = _from_profile(profile, _shape(*sizes), engine, asked)
         else:
             raise InputError("say what the card is of: --profile NAME, a scenario, a log, --url or --scrape")
+    # The file first: whoever reads what is printed (`| head`) may leave in the middle.
+    written = None if out is None else _picture(card, out)
     show(card, as_json, said)
-    if out is not None:
-        typer.echo(_picture(card, out), err=as_json)
+    if written is not None:
+        typer.echo(written, err=as_json)
 
 
 def show(card: Card, as_json: bool = False, said: tuple[float, float, int] | None = None) -> None:

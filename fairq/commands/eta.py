@@ -59,7 +59,7 @@ def eta(
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(f"{state or '--position'}: {error}") from None
+        raise InputError(str(error) if state is None else f"{state}: {error}") from None
     if as_json:
         plain = {
             name: v if not isinstance(v, float) or isfinite(v) else None for name, v in asdict(found).items()

@@ -57,6 +57,7 @@ def memory(
         raise
     except ValueError as error:
         raise InputError(str(error)) from None
+    written = _rows.write(files, rows, lambda: memory_bars(rows))
     if json:
         typer.echo(_rows.as_json(rows))
     else:
@@ -77,5 +78,5 @@ def memory(
             f"GB (10⁹ bytes) of one part; KV = {utilisation:g} · part − weights − engine."
             f" An engine starts where one request of {context:,} tokens fits."
         )
-    for path in _rows.write(files, rows, lambda: memory_bars(rows)):
+    for path in written:
         typer.echo(f"wrote {path}", err=json)

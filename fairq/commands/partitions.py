@@ -60,6 +60,7 @@ def partitions(
     engine: Any = loaded.spec.engine
     cut = max(2, engine.parts)
     decode = decode_table(engine.card_profile(), BATCHES, cut, 1024)
+    written = _rows.write(files, rows, lambda: partition_bars(named_ways(rows, by)))
     if json:
         typer.echo(_rows.as_json({"ways": rows, "does_not_fit": unfit, "decode": decode}))
     else:
@@ -91,5 +92,5 @@ def partitions(
         }
         ratio = dict.fromkeys(("ratio", "closed_form"), "{:.3f}".format)
         _rows.show(_rows.terminal(decode, heads, ratio))
-    for path in _rows.write(files, rows, lambda: partition_bars(named_ways(rows, by))):
+    for path in written:
         typer.echo(f"wrote {path}", err=json)

@@ -62,12 +62,14 @@ def replay(
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     except TraceError as error:
         raise InputError(str(error)) from None
+    written = None if out is None else write_out(out, _csv(rows))
     typer.echo(title)
-    Console().print(_table(rows))
+    console = Console()
+    (console if console.is_terminal else Console(width=120)).print(_table(rows))
     for note in notes:
         typer.echo(note)
-    if out is not None:
-        typer.echo(f"wrote {write_out(out, _csv(rows))}")
+    if written is not None:
+        typer.echo(f"wrote {written}")
 
 
 Rows = list[dict[str, Any]]

@@ -64,6 +64,7 @@ def routers(
             loaded = loaded.with_(changes)
         rows = router_table(loaded, policy, failing=outages)
         title = f"{loaded.name}: {len(rows[0]['requests'])} replicas behind one queue"
+    written = _rows.write(files, rows, lambda: router_bars(rows))
     if json:
         typer.echo(_rows.as_json(rows))
     else:
@@ -89,7 +90,7 @@ def routers(
         }
         _rows.show(_rows.terminal(rows, columns, words))
         typer.echo("found: share of prompt tokens that a prefix cache gave; times in s; one run each")
-    for path in _rows.write(files, rows, lambda: router_bars(rows)):
+    for path in written:
         typer.echo(f"wrote {path}", err=json)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairq.commands._columns import LOG_ENDINGS, only_for_logs, takes_columns, tell_lost
-from fairq.files import InputError, nearest, write_whole
+from fairq.files import InputError, nearest, readable, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,10 +78,11 @@ def run(
     if out is not None:
         _check_folder(out)
     results = simulate_all(scenario, replications or (10 if scenario.random else 1))
+    # Files first: whoever reads what is printed (`| head`) may leave in the middle.
+    written = [] if out is None else _write(results, scenario, by, out, formats or ["png", "svg"])
     _show(results, scenario, by, as_json, None if all_rows else MOST)
-    if out is not None:
-        for path in _write(results, scenario, by, out, formats or ["png", "svg"]):
-            typer.echo(path, err=as_json)
+    for path in written:
+        typer.echo(path, err=as_json)
 
 
 def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
@@ -97,6 +98,8 @@ def open_scenario(file: str, columns: dict[str, Any] | None = None) -> Scenario:
 
     path = log_file(file)
     if path is not None:
+        with readable(path), path.open("rb"):
+            pass  # said of the file that was named, not of a field of a scenario
         return Scenario.from_log(path, **(columns or {}))
     only_for_logs(columns, file, "a scenario")
     logs = [*data_names("logs", ".csv"), *PUBLIC]

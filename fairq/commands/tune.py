@@ -42,7 +42,9 @@ def tune(
         list[str] | None,
         typer.Option("--try", help="Only these: as written, fifo, caps, ageing, shares, weights, …"),
     ] = None,
-    replications: Annotated[int | None, typer.Option(help="Independent runs (default 10; a log: 1).")] = None,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Independent runs (default 10; a log: 1).")
+    ] = None,
     fit: Annotated[
         bool, typer.Option("--fit", help="A log: tune on a model fitted to it (sizes: 50 groups of its own).")
     ] = False,
@@ -55,7 +57,7 @@ def tune(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field: engine.slots=4.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes (default: one per core).")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes (default: one per core).")] = None,
     backend: Annotated[str | None, typer.Option(help="dask://HOST:PORT for more than one machine.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an earlier call was stopped.")

@@ -151,7 +151,12 @@ def _settings(path: Path) -> dict[str, int]:
             meta = json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
         raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
+    if not isinstance(meta, dict):
+        raise TraceError(f"{path}: must be an object, got {str(meta)[:40]}")
     engine, cache = meta.get("engine_kwargs") or {}, meta.get("kv_cache") or {}
+    for name, part in (("engine_kwargs", engine), ("kv_cache", cache)):
+        if not isinstance(part, dict):
+            raise TraceError(f"{path}: {name} must be an object, got {str(part)[:40]}")
     found = {
         "max_num_seqs": engine.get("max_num_seqs"),
         "max_num_batched_tokens": engine.get("max_num_batched_tokens"),

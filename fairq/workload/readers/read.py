@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairq.files import separated
 from fairq.workload.check import number, whole
 from fairq.workload.readers.cells import (
     TIME_UNITS,
@@ -202,7 +203,7 @@ def _columns(
     form = find_form(table.header, table.shape, source, named) if missing or named is not None else None
     if form is None:
         if missing:
-            there = ", ".join(table.header[:20]) or "nothing"
+            there = f"{', '.join(table.header[:20]) or 'nothing'}{separated(table.header)}"
             lacking = next((name for name in missing if not known_as(name, table.header)), missing[0])
             raise TraceError(f"{source}: {lacking}: which column? It has: {there}")
         return None, Columns(**chosen)

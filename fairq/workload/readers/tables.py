@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairq.files import separated
 from fairq.workload.trace import TraceError, readable
 
 CHUNK = 20_000
@@ -153,7 +154,8 @@ def _span(row: list[str]) -> int:
 def _column(path: Path, header: list[str], name: str) -> int:
     if header.count(name) != 1:
         problem = "no column" if name not in header else "more than one column"
-        raise TraceError(f"{path}:1: {problem} {name!r}; the header has: {', '.join(header) or 'nothing'}")
+        there = f"{', '.join(header) or 'nothing'}{separated(header)}"
+        raise TraceError(f"{path}:1: {problem} {name!r}; the header has: {there}")
     return header.index(name)
 
 
