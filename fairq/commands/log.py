@@ -157,7 +157,7 @@ def converted(read: Log) -> str:
             "arrived_s": trace.arrivals,
             "tenant": trace.tenants,
             "key": trace.tenants if trace.keys is None else trace.keys,
-            **({} if trace.priorities is None else {"priority": trace.priorities}),
+            **({} if trace.priorities is None else {"priority_level": trace.priorities}),
             "input_tokens": trace.prompt_tokens,
             "output_tokens": trace.output_tokens,
         }

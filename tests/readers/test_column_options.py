@@ -113,6 +113,18 @@ def test_priorities_are_converted_and_read_back(log: Path, tmp_path: Path) -> No
     assert "priority" not in out.read_text()
 
 
+def test_a_priority_that_others_wrote_is_not_taken_for_a_level(tmp_path: Path) -> None:
+    path = tmp_path / "arena.csv"
+    path.write_text("arrived_s,tenant,input_tokens,output_tokens,priority\n0,a,5,5,high\n")
+    shown, said = call("log", "show", path)
+    assert "vtc arena" in shown
+    assert "column 'priority' is not read: --priority priority takes it for the priority" in said
+    assert (
+        f"{path}:2: priority must be a finite number, got 'high'"
+        in (call("log", "show", path, "--priority", "priority", code=2)[1])
+    )
+
+
 def test_what_a_converted_log_leaves_out_is_said(tmp_path: Path) -> None:
     path, out = tmp_path / "log.jsonl", tmp_path / "plain.csv"
     row = {"ts": 100, "user": "ann", "prompt_tokens": 5, "completion_tokens": 2}

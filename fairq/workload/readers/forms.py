@@ -164,7 +164,8 @@ _ALL = (
         ("output_tokens",),
         tenant=("tenant",),
         key=("key",),
-        priority=("priority",),
+        # Not "priority": others write that, and may mean that more goes first, or words.
+        priority=("priority_level",),
         start=("start_s",),
         ttft=("first_token_s",),
         latency=("latency_s",),
