@@ -74,6 +74,8 @@ class Finder:
         self._ask, self._loop = ask, loop
         self._base: Scenario | None = None
         self._pressed_on: Scenario | None = None
+        self._seen = False
+        """The page had time to show the box of this scenario: a click is one on what stands there."""
         self._made: Tuning | None = None
         self._running = False
         self._stop = threading.Event()
@@ -95,6 +97,7 @@ class Finder:
             self._base = base
             self._stop.set()
             # What is being typed is in the browser alone, and ``suggest`` would write over it: not yet.
+            self._seen = False
             self.target.disabled = True
             self.target.value = ""
             self._hint.value = _hint(_names(base))
@@ -116,11 +119,18 @@ class Finder:
             except InputError:  # a name that the grammar cannot hold
                 words = f"{ALL} p99 ttft < 2 s"
             self.target.value = words
-        self.target.disabled = False
+        self.no_suggestion()
 
     def no_suggestion(self) -> None:
-        """There are no numbers to suggest a promise from: the box is the reader's."""
+        """There are no numbers to suggest a promise from, or it is made: the box is the reader's."""
         self.target.disabled = False
+        base = self._base
+
+        def seen() -> None:
+            self._seen = base is self._base
+
+        if not self._seen:
+            after_click(seen, self._loop)
 
     def aged(self, scenario: Scenario) -> None:
         """The lab now shows ``scenario``: was the setting found for that one?"""
@@ -225,7 +235,8 @@ class Finder:
     # ------------------------------------------------------------------ a sweep
 
     def _pressed(self) -> None:
-        self._pressed_on = self._base
+        # What was typed for a scenario that then opens is gone: a suggestion must not be tried in its place.
+        self._pressed_on = self._base if self._seen else None
         after_click(self._begin, self._loop)
 
     def _halted(self) -> None:
@@ -239,9 +250,9 @@ class Finder:
             return
         try:
             asked = self._asked()
-        except (ValueError, OSError) as error:
+        except Exception as error:  # in a callback it would vanish: it belongs on the page
             below = "" if self._made is None else "; below is what was found before"
-            self._say(f"{error}{below}", error=True)
+            self._say(f"{_words(error)}{below}", error=True)
             return
         self._start()
         loop = self._loop()
@@ -285,8 +296,7 @@ class Finder:
         except Stopped:
             later(self._over, "Stopped.")
         except Exception as error:  # in a thread it would vanish: it belongs on the page
-            known = isinstance(error, (ValueError, OSError))
-            later(self._over, str(error) if known else f"{type(error).__name__}: {error}", True)
+            later(self._over, _words(error), True)
         else:
             later(self._finished, made)
 
@@ -347,6 +357,11 @@ class Finder:
         self._halt.layout.display = "none"
         self._bar.layout.visibility = "hidden"
         self._say(words, error)
+
+
+def _words(error: Exception) -> str:
+    known = isinstance(error, (ValueError, OSError))
+    return str(error) if known else f"{type(error).__name__}: {error}"
 
 
 def suggested(runs: Mapping[str, pd.DataFrame]) -> str:

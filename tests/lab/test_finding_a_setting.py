@@ -236,6 +236,12 @@ def test_a_scenario_has_it_too_and_a_lesson_need_not(project: Path) -> None:
 # -- beside the kernel's main loop ----------------------------------------------------------------------
 
 
+def box_is_shown(finder: Finder, loop: Loop) -> None:
+    """Whatever stands in the box, the page had time to show it."""
+    finder.no_suggestion()
+    assert [loop.step(), loop.step()] == ["call_later", "seen"]
+
+
 @pytest.fixture
 def beside(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Finder, Loop]:
     """A finder beside a loop that is told of every run."""
@@ -244,6 +250,7 @@ def beside(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Finder, Loop
     finder = Finder(lambda: (scenario, None), lambda: loop)
     finder.open(scenario)
     finder.target.value = "small p99 latency < 2 s"
+    box_is_shown(finder, loop)
     monkeypatch.setattr(find, "EVERY_S", 0.0)
     return finder, loop
 
@@ -271,9 +278,34 @@ def test_a_click_is_not_carried_over_to_what_is_opened_after_it(beside: tuple[Fi
     assert [loop.step(), loop.step()] == ["call_later", "_begin"]
     assert "was opened meanwhile: press the button again" in finder._status.value
     assert not finder._go.disabled
+    box_is_shown(finder, loop)
     finder._go.click()
     assert [loop.step(), loop.step()] == ["call_later", "_begin"]
     assert finder._go.disabled, "pressed again, it runs"
+    finder._halt.click()
+    while loop.step() != "_over":
+        pass
+
+
+@pytest.mark.parametrize("handled", ["before the suggestion", "after it"])
+def test_a_suggestion_is_not_tried_in_place_of_what_was_typed_as_a_log_opened(
+    beside: tuple[Finder, Loop], handled: str
+) -> None:
+    """Typed before it opened, so the text is gone; the click is handled a moment after."""
+    finder, loop = beside
+    finder.target.value = "small p50 latency < 9 s"
+    finder.open(Scenario.load("noisy_burst"))
+    if handled == "before the suggestion":
+        finder._go.click()
+    finder.suggest(lambda: {"FIFO": pd.DataFrame({"group": ["chat"], "cost": 1, "priority": 0, "ttft": 1.5})})
+    if handled == "after it":
+        finder._go.click()
+    assert sorted(loop.step() for _ in range(4)) == ["_begin", "call_later", "call_later", "seen"]
+    assert "was opened meanwhile: press the button again" in finder._status.value
+    assert not finder._running
+    finder._go.click()
+    assert [loop.step(), loop.step()] == ["call_later", "_begin"]
+    assert finder._running, "pressed again, it runs"
     finder._halt.click()
     while loop.step() != "_over":
         pass
@@ -315,6 +347,20 @@ def test_it_can_be_stopped(beside: tuple[Finder, Loop], how: str) -> None:
     assert last == "_over"
     assert "Stopped." in finder._status.value
     assert finder.made is None
+    assert not finder._go.disabled
+
+
+def test_what_goes_wrong_before_the_first_run_is_told(
+    beside: tuple[Finder, Loop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finder, loop = beside
+
+    def broken() -> Any:
+        raise RuntimeError("no scenario")
+
+    monkeypatch.setattr(finder, "_ask", broken)
+    press_beside(finder, loop)
+    assert "Error: RuntimeError: no scenario" in finder._status.value
     assert not finder._go.disabled
 
 
