@@ -16,7 +16,7 @@ from fairq.lab.report import card_of, draws_card
 from fairq.memory import memory_rows
 from fairq.models import load_model, model_names
 from fairq.plots import Chart, TenantStyle
-from fairq.plots.before_after import Differences
+from fairq.plots.before_after import Differences, nothing_to_compare
 from fairq.plots.capacity import capacity_card
 from fairq.plots.engine import batch_chart
 from fairq.plots.memory import memory_bars
@@ -100,6 +100,8 @@ def _bars(view: View) -> Chart:
 
 def _before_after(view: View) -> Chart:
     measure, before, after = (view.choices[name] for name in ("measure", "before", "after"))
+    if before == after:
+        return nothing_to_compare(before, view.table["policy"].nunique())
     differences = view.differences(measure, before, after)
     return plots.before_after(
         view.table,

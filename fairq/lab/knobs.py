@@ -151,8 +151,12 @@ def _checked(name: str, value: Any, low: float, high: float, whole: bool) -> flo
     if whole and value != int(value):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if not low <= value <= high:
-        raise ValueError(f"{name} must be from {low:g} to {high:g}, got {value!r}")
+        raise ValueError(f"{name} must be from {_limit(low)} to {_limit(high)}, got {value!r}")
     return int(value) if whole else float(value)
+
+
+def _limit(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.12g}"
 
 
 class Ticks:
@@ -193,9 +197,12 @@ class Ticks:
 
     @value.setter
     def value(self, names: Sequence[str]) -> None:
-        wanted = [names] if isinstance(names, str) else list(names)
+        try:
+            wanted = [names] if isinstance(names, str) else list(names)
+        except TypeError:
+            raise ValueError(f"{self.name} must be a list of names, got {names!r}") from None
         for name in wanted:
-            if name not in self.boxes:
+            if not isinstance(name, str) or name not in self.boxes:
                 raise ValueError(f"{self.name}: no {name!r}; choose from {', '.join(self.boxes)}")
         if not wanted:
             raise ValueError(f"{self.name} must name at least one of {', '.join(self.boxes)}")

@@ -29,7 +29,7 @@ from fairq.lab.presets import QUESTIONS, Source, shipped
 from fairq.lab.runs import Plan, Runs, Superseded
 from fairq.lab.session import CONFIDENT, QUICK, Session
 from fairq.lab.setting import FAILS
-from fairq.lab.settings import ASKS, NEXT, SERVES, WEIGHTS
+from fairq.lab.settings import ASKS, NEXT, SERVES, WEIGHTS, check_shown
 from fairq.lab.tables import rows_html, table_html
 from fairq.plots import Chart, number
 from fairq.plots.quick import quick_png
@@ -47,6 +47,8 @@ REPLAYED = (
 )
 LIVE_DPI = 120.0
 SWITCHES = ("engine", "users")
+PARTS = ("preset", "find", "unhealthy")
+"""Parts of the page that ``controls`` may name beside the settings."""
 """Controls that bring other controls with them."""
 FORMATS = ("png", "svg", "pdf", "csv", "json")
 
@@ -74,7 +76,8 @@ class Lab:
 
     Raises
     ------
-    ScenarioError, TraceError, ValueError : what was given cannot be used; the message names it.
+    ScenarioError, TraceError, ValueError : what was given cannot be used, a control that no scenario has, a
+        whole number that a browser would round; the message names it.
     """
 
     def __init__(
@@ -89,7 +92,8 @@ class Lab:
     ) -> None:
         chart_named(chart)
         self._lock = threading.RLock()
-        self._shown = None if controls is None else tuple(controls)
+        asked = [controls] if isinstance(controls, str) else controls
+        self._shown = None if asked is None else tuple(asked)
         self._generation = 0
         self._muted = False
         self._dirty = True
@@ -100,6 +104,7 @@ class Lab:
         self._rows: pd.DataFrame | None = None
         self._warnings: list[str] = []
         self._next_source: Any = None
+        self._aside: dict[str, Any] = {}
         self.timing: dict[str, float] = {}
         self._runs = Runs()
         self._dispatch = LatestOnMain(self._refresh)
@@ -113,10 +118,11 @@ class Lab:
             self._open(scenario, policies=policies, replications=replications)
             self._control("chart").value = chart
         self._shape_for_chart()
+        check_shown(self._shown or (), [*PARTS, *self._made])
 
     # ------------------------------------------------------------------ from code
 
-    def set(self, **values: Any) -> Lab:
+    def set(self, /, **values: Any) -> Lab:
         """Turn several knobs at once.
 
         ``lab.set(quantum=1000, weight={"chat": 3}, policies=["FIFO", "fair"])``. Returns the lab;
@@ -239,7 +245,7 @@ class Lab:
             replications=self._wanted,
             measure=self.settings["measure"],
             by=by,
-            named=self._session.named(self._plan(), self._policies[0], by),
+            named=self._session.named(by),
             more=self._more_code(),
             users=self._session.users,
         )
@@ -262,16 +268,24 @@ class Lab:
 
         Raises
         ------
-        InputError : not such a file, or its scenario or log cannot be used. OSError : it cannot be read.
+        InputError : not such a file, or its scenario, its log or a setting cannot be used; names the file and
+            what is wrong. OSError : it cannot be read.
         """
         file = Path(path)
         scenario, values, warnings = export.read_document(
             file.read_bytes(), str(path), file.absolute().parent
         )
-        lab = cls(scenario)
-        lab.set(**values)
+        lab = cls._of_view(scenario, values, str(path))
         lab._warnings = warnings
         return lab
+
+    @classmethod
+    def _of_view(cls, scenario: Scenario, values: Mapping[str, Any], source: str) -> Lab:
+        lab = cls(scenario)
+        try:
+            return lab.set(**values)
+        except ValueError as error:
+            raise export.LabFileError(f"{source}: settings: {error}") from None
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         # Both: sliders where a kernel runs, the picture where none does (GitHub, an untrusted notebook).
@@ -335,6 +349,7 @@ class Lab:
             indent=False,
             layout=widgets.Layout(width="auto", margin="2px 8px"),
         )
+        self._weights = widgets.VBox([])
         self._left = widgets.VBox(
             [], layout=widgets.Layout(width="312px", flex="0 0 auto", margin="0 12px 0 0")
         )
@@ -425,6 +440,7 @@ class Lab:
         made |= controls.chart_controls(names, self._chooser.value)
         for control in made.values():
             control.on_change(self._changed)
+        self._aside = {}
         self._session, self._made = session, made
         charts = charts_for(session.start)
         chart = self._chooser.value if self._chooser.value in [c.name for c in charts] else "bars"
@@ -439,14 +455,15 @@ class Lab:
         self._dirty = True
 
     def _switch(self, kind: str, users: int) -> None:
-        """The same on another engine, or a log as a model; what was turned stays, where it has a meaning.
+        """The same on another engine, or a log as a model; what was turned stays, or waits until it has a
+        meaning again.
 
         Raises
         ------
         ValueError : no such engine, or it cannot serve this; then nothing has changed.
         """
         if (kind, users) != (self._session.engine, self._session.users):
-            turned = {
+            turned = self._aside | {
                 name: control.value
                 for name, control in self._made.items()
                 if name not in SWITCHES and control.value != self._defaults[name]
@@ -455,27 +472,70 @@ class Lab:
             if self._session.base.log is None:
                 fresh["replications"] = self._defaults["replications"]
             self._open(self._session.base, engine=kind, users=users, **fresh)
-            for name, value in turned.items():
-                if name in self._made:
-                    with suppress(ValueError):  # a part that this engine does not have
-                        self._made[name].value = value
+            self._turn_back(turned)
         self._made["engine"].value = kind
         if "users" in self._made:
             self._made["users"].value = users
+
+    def _turn_back(self, turned: Mapping[str, Any]) -> None:
+        """Turn again what was turned. What has no knob now, or does not fit it, is kept aside."""
+        self._aside = dict(turned)
+        for name in sorted(turned, key=lambda name: name != "seed"):
+            if name in self._made:
+                with suppress(ValueError):  # a part that this engine does not have
+                    self._made[name].value = turned[name]
+                    self._aside.pop(name, None)
+            if name == "seed":
+                self._follow_draw()
+
+    def _follow_draw(self) -> None:
+        """Another seed draws the tenants of a log: their weights, and those of them with sliders, are others.
+
+        Raises
+        ------
+        ValueError : the log has no such weights; then nothing has changed.
+        """
+        session = self._session
+        seed = int(cast(Any, self._made["seed"].value)) if session.drawn is not None else None
+        if seed == session.drawn:
+            return
+        fresh = Session(session.base, self._runs, session.engine, session.users, seed)
+        old = [s.name for s in session.settings if s.section == WEIGHTS]
+        turned = {n: self._made[n].value for n in old if self._made[n].value != self._defaults[n]}
+        ours = controls.knobs([s for s in fresh.settings if s.section == WEIGHTS], self._shown or ())
+        for control in ours.values():
+            control.on_change(self._changed)
+        self._session = fresh
+        self._made = _exchanged(self._made, old, ours)
+        self._defaults = _exchanged(self._defaults, old, {n: control.value for n, control in ours.items()})
+        self._controls = self._made | {"chart": self._controls["chart"]}
+        with self._quiet():
+            self._turn_back(self._aside | turned)
+        if bool(self._weight_rows()) == bool(self._weights.children):
+            self._weights.children = self._weight_rows()
+            controls.fill_tooltips(self._weights)
+        else:
+            self._lay_out()
+
+    def _weight_rows(self) -> list[Any]:
+        weights = [s.name for s in self._session.settings if s.section == WEIGHTS and self._visible(s.name)]
+        return [self._made[name].row for name in weights if self._made[name].row is not None]
 
     def _lay_out(self) -> None:
         sections: dict[str, list[Any]] = {
             SHOWS: [self._made["policies"].row],
             NEXT: [],
-            WEIGHTS: [],
+            WEIGHTS: [self._weights] if self._weight_rows() else [],
             ASKS: [],
             SERVES: [self._made["engine"].row] if self._visible("engine") else [],
             FAILS: [],
             SURE: [],
         }
+        self._weights.children = self._weight_rows()
         for setting in self._session.settings:
-            if self._visible(setting.name) and self._made[setting.name].row is not None:
-                sections.setdefault(setting.section, []).append(self._made[setting.name].row)
+            row = self._made[setting.name].row
+            if setting.section != WEIGHTS and self._visible(setting.name) and row is not None:
+                sections.setdefault(setting.section, []).append(row)
         if "users" in self._made and self._visible("users"):
             sections[ASKS].insert(0, self._made["users"].row)
         if "replications" in self._made and self._visible("replications"):
@@ -691,12 +751,13 @@ class Lab:
 
     def _choices(self, policies: Sequence[str]) -> dict[str, Any]:
         choices = self.settings
-        # A policy that is no longer ticked gives way to one that is.
+        # A policy that is no longer ticked gives way to one that is, not to the one it is compared with.
         if choices["before"] not in policies:
-            choices["before"] = policies[0]
-        for name in ("after", "under"):
-            if choices[name] not in policies:
-                choices[name] = policies[-1]
+            choices["before"] = next((p for p in policies if p != choices["after"]), policies[0])
+        if choices["after"] not in policies:
+            choices["after"] = next((p for p in policies[::-1] if p != choices["before"]), policies[-1])
+        if choices["under"] not in policies:
+            choices["under"] = policies[-1]
         return choices
 
     def _words(self) -> str:
@@ -705,8 +766,16 @@ class Lab:
         many = len(self._policies)
         what = f"{runs} of {many} {'policy' if many == 1 else 'policies'}"
         fresh = f"{made} new in {_ms(self.timing.get('simulate', 0))}, {kept} from memory"
-        notes = "".join(f" Note: {w}." for w in self._warnings)
+        notes = "".join(f" Note: {w}." for w in [*self._warnings, *self._unfit()])
         return f"{what}: {fresh}; drawn in {_ms(self.timing.get('draw', 0))}.{notes}"
+
+    def _unfit(self) -> list[str]:
+        """What was turned before the engine, the users or the draw changed, and does not fit now."""
+        return [
+            f"{name} = {value:g} does not fit here, {self._made[name].value:g} counts"
+            for name, value in self._aside.items()
+            if name in self._made
+        ]
 
     def _keep_last(self, policy: str) -> None:
         self._say(f"{policy} stays: it is the last policy ticked. Tick another one first.")
@@ -773,6 +842,7 @@ class Lab:
         elif isinstance(source, tuple):
             content, name = source
             scenario, values, warnings = export.read_document(content, name, export.exports_folder())
+            self._of_view(scenario, values, name)  # where that fails, nothing here has changed
             with self._quiet():
                 self._open(scenario)
                 self._put(values)
@@ -798,17 +868,19 @@ class Lab:
         self._preset.menu.value = words
 
     def _follow_menus(self) -> None:
-        """Another engine, or a log as a model: other knobs. Where that cannot be, the menus go back."""
+        """Another engine, a log as a model, tenants drawn anew: other knobs. Where that cannot be, they go
+        back."""
         now = (self._session.engine, self._session.users)
         users = self._made["users"].value if "users" in self._made else 0
         wanted = (str(self._made["engine"].value), int(cast(Any, users)))
-        if wanted == now:
-            return
         with self._quiet():
             try:
                 self._switch(*wanted)
+                self._follow_draw()
             except ValueError:
                 self._switch(*now)
+                if self._session.drawn is not None:
+                    self._made["seed"].value = self._session.drawn
                 raise
 
     def _export(self, formats: Sequence[str]) -> None:
@@ -877,11 +949,12 @@ class Lab:
         return self._controls[name]
 
     def _put(self, values: Mapping[str, Any]) -> None:
-        """Turn knobs, without a redraw; the engine first, for the others may be its own.
+        """Turn knobs, without a redraw; the engine first, for the others may be its own, then the draw of a
+        log's tenants, for their weights.
 
         Raises
         ------
-        ValueError : an unknown name (then nothing has changed), or a value that does not fit.
+        ValueError : an unknown name, or a value that does not fit.
         """
         rest = dict(values)
         now = (self._session.engine, self._session.users)
@@ -890,15 +963,25 @@ class Lab:
         if "users" in rest:  # its limits are the knob's
             self._made["users"].value = rest["users"]
         wanted = (rest.pop("engine", now[0]), rest.pop("users", now[1]))
-        if wanted == now:
+        if not isinstance(wanted[0], str):
+            raise ValueError(f"engine must be one of {', '.join(KINDS)}, got {wanted[0]!r}")
+        if wanted == now and ("seed" not in rest or self._session.drawn is None):
             self._flat(rest)
         self._switch(*wanted)
+        if "seed" in rest:
+            self._control("seed").value = rest.pop("seed")
+            self._follow_draw()
         for name, value in self._flat(rest).items():
             self._control(name).value = tuple(value) if isinstance(value, list) else value
+            self._aside.pop(name, None)
 
     def _put_defaults(self) -> None:
         with self._quiet():
             self._switch(str(self._defaults["engine"]), 0)
+            if self._session.drawn is not None:
+                self._made["seed"].value = self._defaults["seed"]
+                self._follow_draw()
+            self._aside = {}
             self._put(self._defaults)
 
     def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -912,6 +995,14 @@ class Lab:
         for name in flat:
             self._control(name)
         return flat
+
+
+def _exchanged(old: Mapping[str, Any], without: Sequence[str], new: Mapping[str, Any]) -> dict[str, Any]:
+    """``new`` in the place of those in ``without``."""
+    names: dict[str, Any] = {}
+    for name, value in old.items():
+        names |= new if name in without else {name: value}
+    return names
 
 
 class _Chart:

@@ -14,11 +14,12 @@ from fairq.capacity.verdicts import verdict_of
 from fairq.lab.charts import ChartSpec, View
 from fairq.lab.compare import Alternative
 from fairq.lab.engines import engine_as, kind_of
+from fairq.lab.named import asks_again, named, with_sliders
 from fairq.lab.runs import Plan, Runs
 from fairq.lab.runs import plan as plan_of
-from fairq.lab.settings import Setting, applied, changes, settings_of
+from fairq.lab.settings import Path, Setting, applied, changes, settings_of
 from fairq.lab.summary import combine, labelled, run_numbers
-from fairq.plots import TenantStyle, rest_name, tenant_styles, top_tenants
+from fairq.plots import TenantStyle, rest_name, tenant_styles
 from fairq.saturation import Verdict
 from fairq.scenario import Scenario
 from fairq.tune.engine import engine_words
@@ -37,7 +38,8 @@ class Session:
     ----------
     base : the scenario as it was opened. engine : the kind of engine chosen for it.
     users : 0, or so many times those of the log, as a model fitted to it.
-    start : the scenario with that engine, or model. settings : what may be turned in it.
+    drawn : the seed that the tenants of the log are drawn with, or None.
+    start : the scenario with that engine, model, or draw. settings : what may be turned in it.
     certain : nothing is random, so every run would be the first.
     seconds : how long the last steps took: ``simulate``, and how many runs were ``made`` and ``kept``.
     """
@@ -48,18 +50,22 @@ class Session:
         runs: Runs | None = None,
         engine: str | None = None,
         users: int = 0,
+        seed: int | None = None,
     ) -> None:
         self.base = scenario
         self.users = users
+        self._begun: dict[Path, Any] = {}
         if users:
             scenario = scenario.fitted(users)
+        elif seed not in (None, drawn_with(scenario)):
+            self._begun[("log", "seed")] = seed
+            scenario = scenario.with_({"log.seed": seed})
+        self.drawn = drawn_with(scenario)
         self.engine = kind_of(scenario) if engine is None else engine
-        self._engine: dict[tuple[str, ...], Any] = {}
         if self.engine != kind_of(scenario):
-            self._engine = {("engine",): engine_as(scenario, self.engine)}
-            self.start = scenario.with_({"engine": self._engine[("engine",)]})
-        else:
-            self.start = scenario
+            self._begun[("engine",)] = engine_as(scenario, self.engine)
+            scenario = scenario.with_({"engine": self._begun[("engine",)]})
+        self.start = scenario
         self.settings: list[Setting] = settings_of(self.start)
         self.runs = runs or Runs()
         self.replay = scenario.log is not None
@@ -70,6 +76,10 @@ class Session:
         self._numbers: dict[Any, dict[str, dict[str, float]]] = {}
         self._named: dict[str, list[str]] = {}
         self.seconds = {"simulate": 0.0, "made": 0.0, "kept": 0.0}
+        if not asks_again(self.start):
+            group_of = self.runs.workload(self.plan({})).group_of
+            charted = [*self.named("group"), *(group_of[name] for name in self.named("tenant"))]
+            self.settings = with_sliders(self.settings, charted)
 
     def plan(self, values: Mapping[str, Any]) -> Plan:
         """The scenario with what was turned in place, taken apart. Raises ScenarioError."""
@@ -83,7 +93,7 @@ class Session:
     def changes(self, values: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], Any], dict[str, float]]:
         """What turns ``base`` into the scenario of these values, in order."""
         places, factors = changes(self.settings, values)
-        return self._engine | places, factors
+        return self._begun | places, factors
 
     def alternatives(
         self, plan: Plan, chart: ChartSpec, policies: Sequence[str], under: str
@@ -147,19 +157,14 @@ class Session:
             "kept": float(len(policies) * replications - len(todo)),
         }
 
-    def named(self, plan: Plan, policy: str, by: str) -> list[str]:
-        """The tenants (or groups) that keep their names: a scenario's in its order, a log's by demand.
-
-        Chosen once, so that no slider makes a tenant change its colour or vanish among the others.
-        """
+    def named(self, by: str) -> list[str]:
+        """The tenants (or groups) that keep their names, see :mod:`fairq.lab.named`."""
         if by not in self._named:
-            rows = labelled(self.runs.run(plan, policy, 0).requests, by, None)
-            workload = self.runs.workload(plan)
-            order = list(
-                dict.fromkeys(workload.group_of[t] if by == "group" else t for t in workload.group_of)
+            plan = self.plan({})
+            policy = next(iter(self.start.policies))
+            self._named[by] = named(
+                self.start, self.runs.workload(plan), by, lambda: self.runs.run(plan, policy, 0).requests
             )
-            largest = top_tenants(rows)
-            self._named[by] = largest if self.replay else [name for name in order if name in largest]
         return self._named[by]
 
     def rest(self, plan: Plan, by: str) -> str:
@@ -167,12 +172,12 @@ class Session:
         group_of = self.runs.workload(plan).group_of
         return rest_name(group_of.values() if by == "group" else group_of)
 
-    def styles(self, plan: Plan, policy: str, by: str) -> dict[str, TenantStyle]:
-        return tenant_styles(self.named(plan, policy, by), self.rest(plan, by))
+    def styles(self, plan: Plan, by: str) -> dict[str, TenantStyle]:
+        return tenant_styles(self.named(by), self.rest(plan, by))
 
     def table(self, plan: Plan, policies: Sequence[str], replications: int, by: str) -> pd.DataFrame:
         """One row per (policy, tenant), see :func:`fairq.lab.summary.summary`."""
-        named = self.named(plan, policies[0], by)
+        named = self.named(by)
         rows: list[dict[str, Any]] = []
         for policy in policies:
             numbers = [self._run_numbers(plan, policy, r, by, named) for r in range(replications)]
@@ -189,7 +194,7 @@ class Session:
     ) -> View:
         """What the charts draw from."""
         by = choices["by"]
-        named = self.named(plan, policies[0], by)
+        named = self.named(by)
 
         def single() -> dict[str, pd.DataFrame]:
             return {
@@ -212,21 +217,21 @@ class Session:
             pooled=pooled,
             single=single,
             differences=partial(self.differences, plan, replications, by),
-            styles=self.styles(plan, policies[0], by),
+            styles=self.styles(plan, by),
             choices=choices,
             slots=getattr(plan.scenario.engine_spec, "slots", None),
             note=self.note(plan),
             scenario=plan.scenario,
             engine=lambda: self.runs.run(plan, choices["under"], 0).engine,
             alternatives=lambda: [(each, self.runs.run(p, each.policy, 0)) for each, p in wanted],
-            groups=lambda: self.styles(plan, policies[0], "group"),
+            groups=lambda: self.styles(plan, "group"),
         )
 
     def differences(
         self, plan: Plan, replications: int, by: str, measure: str, before: str, after: str
     ) -> dict[str, dict[str, tuple[float, float, float]]]:
         """label → "p50"/"p99" → after - before in seconds with its 95 % interval, run by run."""
-        named = self.named(plan, before, by)
+        named = self.named(by)
         runs = [
             [self._run_numbers(plan, policy, r, by, named) for r in range(replications)]
             for policy in (before, after)
@@ -288,6 +293,12 @@ class Session:
                 labelled(self.runs.run(plan, policy, r).requests, by, named, self.rest(plan, by))
             )
         return self._numbers[key]
+
+
+def drawn_with(scenario: Scenario) -> int | None:
+    """The seed that the tenants of a log are drawn with; None where they are its own."""
+    log = scenario.log
+    return None if log is None or log.tenants is None else int(log.seed)
 
 
 def _within(progress: Callable[[float], None], done: int, of: int) -> Callable[..., None]:

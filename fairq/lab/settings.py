@@ -2,13 +2,14 @@
 
 Each provider looks at a scenario and answers with the settings that make sense for it; a new kind of control
 is one provider in :data:`PROVIDERS`. A setting that is left at its default changes nothing, so a lab whose
-knobs are untouched runs the scenario as it is written.
+knobs are untouched runs the scenario as it is written: a range is as wide as the scenario's own value needs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fairq.lab.engines import engine, outages
@@ -18,10 +19,11 @@ from fairq.lab.setting import SERVES as SERVES
 from fairq.lab.setting import WEIGHTS as WEIGHTS
 from fairq.lab.setting import Path as Path
 from fairq.lab.setting import Setting as Setting
-from fairq.plots.fold import named_of
-from fairq.scenario import Scenario
+from fairq.scenario import Scenario, ScenarioError
 
 QUANTA = (1, 10, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 50_000, 1_000_000)
+MOST_WHOLE = 2**53 - 1
+"""The largest whole number that a browser keeps to the last digit."""
 AGES = (0, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 86_400)
 
 
@@ -60,11 +62,7 @@ def weights(scenario: Scenario) -> list[Setting]:
     if scenario.log is None:
         places = {g: (("tenants", g, "weight"), float(spec.weight)) for g, spec in scenario.tenants.items()}
     else:
-        places = {
-            name: (("log", "weights", name), weight) for name, weight in _by_demand(scenario.workload())
-        }
-    # A log may have hundreds of tenants: those that a chart names have sliders.
-    named = named_of(list(places))
+        places = {name: (("log", "weights", name), weight) for name, weight in by_demand(scenario.workload())}
     return [
         Setting(
             f"weight_{name}",
@@ -77,7 +75,6 @@ def weights(scenario: Scenario) -> list[Setting]:
             0.5,
             slide=(0.5, 16.0),
             paths=(path,),
-            shown=name in named,
         )
         for name, (path, value) in places.items()
     ]
@@ -198,7 +195,7 @@ def seed(scenario: Scenario) -> list[Setting]:
             ASKS,
             int(value),
             0,
-            2**31 - 1,
+            MOST_WHOLE,
             slide=(0, 50),
             paths=(path,),
         )
@@ -216,13 +213,54 @@ PROVIDERS: tuple[Callable[[Scenario], list[Setting]], ...] = (
     engine,
 )
 
+ELSEWHERE = (
+    *("load", "burst", "seed", "weight", "quantum", "ageing", "cap", "slots", "users", "replications"),
+    *(
+        "profile",
+        "model",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "gateway_slots",
+        "kv_tokens",
+        "scheduling",
+    ),
+    *("card_gib", "context", "parts", "part", "replicas", "router", "slack", "cache_tokens"),
+    *("outage_at", "outage_part", "outage_s", "outage_kind"),
+)
+"""Settings, or beginnings of their names, that a scenario of another kind has: a lab may become one."""
 WEIGHTLESS = {"fifo", "priority", "caps"}
 """Policies in whose order weights play no part. One that is not known here is taken to depend on them."""
 
 
 def settings_of(scenario: Scenario) -> list[Setting]:
-    """Every setting of a scenario, in the order they are shown."""
-    return [setting for provider in PROVIDERS for setting in provider(scenario)]
+    """Every setting of a scenario, in the order they are shown.
+
+    Raises
+    ------
+    ScenarioError : a whole number that a browser would round.
+    """
+    found = [setting for provider in PROVIDERS for setting in provider(scenario)]
+    large = [s for s in found if isinstance(s.default, int) and s.default > MOST_WHOLE]
+    if large:
+        words = f"must be at most {MOST_WHOLE} in the lab (a browser would round it), got"
+        problems = [f"{'.'.join(s.paths[0]) if s.paths else s.name}: {words} {s.default}" for s in large]
+        raise ScenarioError(scenario.source, problems)
+    return [_holding(setting) for setting in found]
+
+
+def _holding(setting: Setting) -> Setting:
+    """With a range that holds the scenario's own value: a box would change it without a word."""
+    if setting.menu is not None:
+        return setting
+    low, high = min(setting.low, setting.default), max(setting.high, setting.default)
+    return replace(setting, low=low, high=high)
+
+
+def check_shown(asked: Sequence[str], here: Sequence[str]) -> None:
+    """Raises ValueError for a name that is no setting, nor the beginning of one. ``here``: those there."""
+    for name in asked:
+        if not any(known == name or known.startswith(f"{name}_") for known in (*here, *ELSEWHERE)):
+            raise ValueError(f"controls: no setting {name!r}; there are: {', '.join(here)}")
 
 
 def specs(scenario: Scenario, kind: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -270,7 +308,7 @@ def applied(scenario: Scenario, settings: Sequence[Setting], values: Mapping[str
     return scenario.with_(moved, **factors) if places or factors else scenario
 
 
-def _by_demand(log: Any) -> list[tuple[str, float]]:
+def by_demand(log: Any) -> list[tuple[str, float]]:
     """The tenants of a log with their weights, those with the most tokens first."""
     tokens: Counter[str] = Counter()
     for tenant, cost in zip(log.tenants, (log.prompt_tokens + log.output_tokens).tolist(), strict=True):
@@ -279,4 +317,5 @@ def _by_demand(log: Any) -> list[tuple[str, float]]:
 
 
 def _number(value: Any) -> float:
-    return int(value) if float(value).is_integer() else float(value)
+    whole = float(value).is_integer() and value <= MOST_WHOLE
+    return int(value) if whole else float(value)

@@ -167,6 +167,22 @@ def before_after(
     return chart
 
 
+@styled
+def nothing_to_compare(policy: str, ticked: int) -> Chart:
+    """The same place where before and after are one policy, one of so many that are ticked: what to do."""
+    if ticked > 1:
+        title = f"Before and after are both {plain(policy)}: nothing to compare"
+        subtitle = "Choose another policy for one of them."
+    else:
+        title = f"{plain(policy)} alone is ticked: nothing to compare it with"
+        subtitle = (
+            "Tick a second policy: the chart shows what the change from one to another does to each tenant."
+        )
+    chart = Chart(heading_height(title, subtitle) + 0.2, alt=f"{title}. {subtitle}")
+    heading(chart, title, subtitle)
+    return chart
+
+
 def _statistics_words(table: pd.DataFrame) -> str:
     runs = int(table["runs"].max())
     return "One run, so no interval." if runs == 1 else f"Mean of {runs} runs."

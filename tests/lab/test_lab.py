@@ -98,6 +98,12 @@ def counted(lab: Lab) -> tuple[Lab, Counting]:
     return lab, count
 
 
+def everything(widget):
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from everything(child)
+
+
 def shown(lab: Lab) -> dict[tuple[str, str], float]:
     """What the p99 bars of the picture show."""
     return lab.chart.data["p99"]
@@ -409,12 +415,6 @@ def test_a_wrong_setting_is_refused_and_changes_nothing(lab: Lab) -> None:
 
 def test_controls_may_be_limited_and_hidden_ones_still_work() -> None:
     lab = Lab(small(), replications=2, controls=("quantum", "weight"))
-
-    def everything(widget):
-        yield widget
-        for child in getattr(widget, "children", ()):
-            yield from everything(child)
-
     labels = {getattr(w, "description", "") for w in everything(lab.widget)}
     assert {"Quantum (tokens)", "Weight: chat", "Weight: nightly"} <= labels
     assert not {"Slots", "Seed", "Load ×"} & labels
@@ -763,9 +763,7 @@ def test_choosing_a_preset_shows_that_scenario() -> None:
     lab._preset.menu.value = "published_burst"
     assert lab.scenario == Scenario.load("published_burst")
     assert "p99" in lab._picture.value
-    assert "Weight: noisy" in {
-        row.children[0].description for row in lab._left.children if hasattr(row, "children") and row.children
-    }
+    assert "Weight: noisy" in {getattr(w, "description", "") for w in everything(lab._left)}
     lab._preset.menu.value = "small box"
     assert lab.scenario == small()
 

@@ -71,9 +71,9 @@ def test_a_tenant_looks_the_same_in_the_cells_and_in_the_lab() -> None:
     first = simulate(box.workload(), box.policy("FIFO"), box.engine(), seed=box.seed)
     looks = plots.tenant_styles(first.weights)
     assert {name: looks[name] for name in first.weights} == {
-        name: look for name, look in session.styles(plan, "FIFO", "tenant").items() if name in first.weights
+        name: look for name, look in session.styles(plan, "tenant").items() if name in first.weights
     }
-    assert list(looks) == list(session.styles(plan, "FIFO", "tenant"))
+    assert list(looks) == list(session.styles(plan, "tenant"))
 
 
 def test_notebooks_are_committed_without_outputs() -> None:
