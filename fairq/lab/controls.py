@@ -21,6 +21,9 @@ CSS = (
     + tables.CSS
     + """
 .fairq-lab{border:1px solid var(--jp-border-color2,#cfd6dc);border-radius:8px;padding:10px 12px}
+/* However narrow the cell: what is wider than its place scrolls there, not the page. */
+.fairq-lab,.fairq-lab .widget-box,.fairq-lab .widget-html,.fairq-lab .widget-html-content{
+  min-width:0;max-width:100%}
 .fairq-lab .widget-label{white-space:nowrap;text-overflow:ellipsis}
 .fairq-lab .fairq-head{font-weight:600;font-size:13px;margin:8px 0 2px;color:var(--jp-ui-font-color1,#1f2933)}
 .fairq-lab .fairq-picture img{width:100%;max-width:912px;height:auto;display:block;border-radius:4px}
