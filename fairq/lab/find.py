@@ -74,8 +74,10 @@ class Finder:
         self._ask, self._loop = ask, loop
         self._base: Scenario | None = None
         self._pressed_on: Scenario | None = None
-        self._seen = False
-        """The page had time to show the box of this scenario: a click is one on what stands there."""
+        self._seen = self._pressed_unseen = False
+        """Whether the page had time to show the box of this scenario: a click is one on what stands there."""
+        self._own = ""
+        """What was put into the box, not typed."""
         self._made: Tuning | None = None
         self._running = False
         self._stop = threading.Event()
@@ -97,7 +99,7 @@ class Finder:
             self._base = base
             self._stop.set()
             # What is being typed is in the browser alone, and ``suggest`` would write over it: not yet.
-            self._seen = False
+            self._seen, self._own = False, ""
             self.target.disabled = True
             self.target.value = ""
             self._hint.value = _hint(_names(base))
@@ -118,7 +120,7 @@ class Finder:
                 check_names(parse_targets(words), _names(self._base))
             except InputError:  # a name that the grammar cannot hold
                 words = f"{ALL} p99 ttft < 2 s"
-            self.target.value = words
+            self.target.value = self._own = words
         self.no_suggestion()
 
     def no_suggestion(self) -> None:
@@ -235,8 +237,7 @@ class Finder:
     # ------------------------------------------------------------------ a sweep
 
     def _pressed(self) -> None:
-        # What was typed for a scenario that then opens is gone: a suggestion must not be tried in its place.
-        self._pressed_on = self._base if self._seen else None
+        self._pressed_on, self._pressed_unseen = self._base, not self._seen
         after_click(self._begin, self._loop)
 
     def _halted(self) -> None:
@@ -245,7 +246,9 @@ class Finder:
     def _begin(self) -> None:
         if self._running:
             return
-        if self._pressed_on is not self._base:
+        # What was typed for a scenario that then opens is gone: a suggestion must not be tried in its place.
+        gone = self._pressed_unseen and self.target.value == self._own
+        if gone or self._pressed_on is not self._base:
             self._say("Another log or scenario was opened meanwhile: press the button again.", error=True)
             return
         try:

@@ -236,12 +236,6 @@ def test_a_scenario_has_it_too_and_a_lesson_need_not(project: Path) -> None:
 # -- beside the kernel's main loop ----------------------------------------------------------------------
 
 
-def box_is_shown(finder: Finder, loop: Loop) -> None:
-    """Whatever stands in the box, the page had time to show it."""
-    finder.no_suggestion()
-    assert [loop.step(), loop.step()] == ["call_later", "seen"]
-
-
 @pytest.fixture
 def beside(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Finder, Loop]:
     """A finder beside a loop that is told of every run."""
@@ -250,7 +244,6 @@ def beside(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Finder, Loop
     finder = Finder(lambda: (scenario, None), lambda: loop)
     finder.open(scenario)
     finder.target.value = "small p99 latency < 2 s"
-    box_is_shown(finder, loop)
     monkeypatch.setattr(find, "EVERY_S", 0.0)
     return finder, loop
 
@@ -278,13 +271,16 @@ def test_a_click_is_not_carried_over_to_what_is_opened_after_it(beside: tuple[Fi
     assert [loop.step(), loop.step()] == ["call_later", "_begin"]
     assert "was opened meanwhile: press the button again" in finder._status.value
     assert not finder._go.disabled
-    box_is_shown(finder, loop)
     finder._go.click()
     assert [loop.step(), loop.step()] == ["call_later", "_begin"]
     assert finder._go.disabled, "pressed again, it runs"
     finder._halt.click()
     while loop.step() != "_over":
         pass
+
+
+def one_request() -> dict[str, pd.DataFrame]:
+    return {"FIFO": pd.DataFrame({"group": ["chat"], "cost": 1, "priority": 0, "ttft": 1.5})}
 
 
 @pytest.mark.parametrize("handled", ["before the suggestion", "after it"])
@@ -297,7 +293,7 @@ def test_a_suggestion_is_not_tried_in_place_of_what_was_typed_as_a_log_opened(
     finder.open(Scenario.load("noisy_burst"))
     if handled == "before the suggestion":
         finder._go.click()
-    finder.suggest(lambda: {"FIFO": pd.DataFrame({"group": ["chat"], "cost": 1, "priority": 0, "ttft": 1.5})})
+    finder.suggest(one_request)
     if handled == "after it":
         finder._go.click()
     assert sorted(loop.step() for _ in range(4)) == ["_begin", "call_later", "call_later", "seen"]
@@ -309,6 +305,16 @@ def test_a_suggestion_is_not_tried_in_place_of_what_was_typed_as_a_log_opened(
     finder._halt.click()
     while loop.step() != "_over":
         pass
+
+
+def test_what_is_typed_at_once_after_a_log_opened_counts(beside: tuple[Finder, Loop]) -> None:
+    finder, loop = beside
+    finder.open(Scenario.load("noisy_burst"))
+    finder.suggest(one_request)
+    finder._go.click()
+    finder.target.value = "smal p99 latency < 2 s"
+    assert sorted(loop.step() for _ in range(4)) == ["_begin", "call_later", "call_later", "seen"]
+    assert "did you mean &#x27;small&#x27;?" in finder._status.value
 
 
 def test_the_sweep_runs_in_a_thread_and_the_page_changes_on_the_main_loop(
