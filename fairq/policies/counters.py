@@ -69,12 +69,12 @@ class Account(TenantLines):
 
     def rank(self, gate: Gate | None) -> Any:
         head = self.head(gate)
-        return None if head is None else (self.counter, *self._waiting[head][:-1])
+        return None if head is None else (self.counter, *self._waiting[head][:2])
 
     def earliest(self) -> Any:
         """Of a tenant with several keys: (arrival, order) that none of their heads precedes."""
         assert self._pool is not None
-        return self._pool.least()
+        return self._pool.least()[:2]
 
 
 class Counting(Fair[Account]):
@@ -106,7 +106,7 @@ class Counting(Fair[Account]):
 
     def _floor(self, state: Account) -> Any:
         if state.exact:
-            arrival, order, _ = state.queue[0]
+            arrival, order, *_ = state.queue[0]
             return state.counter, arrival, order
         return (state.counter, *state.earliest())
 

@@ -51,7 +51,7 @@ from typing import Any
 
 from fairq.policies.base import Eligible, check_number, no_request, show
 from fairq.policies.fair import Fair
-from fairq.policies.lines import Entry, Gate, Hold, Line, Member, TenantLines
+from fairq.policies.lines import SHORT, Entry, Gate, Hold, Line, Member, TenantLines
 from fairq.request import Number, Request
 
 BANKED = 2
@@ -91,19 +91,22 @@ class _Tenant(TenantLines):
         "drr",
         "gain",
         "idle",
+        "late",
         "open",
         "owed",
         "place",
+        "round",
         "saved",
-        "turn",
     )
 
     def __init__(self, name: str, drr: DRR) -> None:
         super().__init__(name, drr._waiting, drr._cover)
         self.drr = drr
-        self.gain: Number = drr.quantum * drr.weight(name)  # of a visit
+        weight = drr._weights.get(name)
+        self.gain: Number = drr.quantum if weight is None else drr.quantum * weight  # of a visit
         self.deficit: Number = 0  # the credit left; negative: a debt from true-up
-        self.turn: Rank = (0, 0, RING)  # the last visit whose gain is in ``deficit``
+        self.round = 0  # of the last visit whose gain is in ``deficit`` …
+        self.late: Rank | None = None  # … and when that took place, if it was one that was owed
         self.open = False  # that visit has not ended
         self.ahead = 0  # the round of its next visit in the ring; the others follow round by round
         self.idle = 0  # visits since the last that it made, whose gains were added to ``deficit`` …
@@ -114,6 +117,11 @@ class _Tenant(TenantLines):
         self.place = 0
         self.before: _Tenant | None = None
         self.after: _Tenant | None = None
+
+    @property
+    def turn(self) -> Rank:
+        """When its last visit took place."""
+        return self.late or (self.round, self.place, RING)
 
     def rank(self, gate: Gate | None) -> Any:
         head = self.head(gate)
@@ -201,21 +209,23 @@ class DRR(Fair[_Tenant]):
         if not waiting and (state is None or state.deficit == 0):
             # Alone, its turn would come at once and leave no trace: the ring need not hear of it
             # unless another comes first.
-            waiting[request] = self._lone = (arrival, order, request)
+            waiting[request] = self._lone = (arrival, order, request.cost, request)
         elif state is not None and state.exact and state.key == request.key and arrival >= latest:
             # Last of its one line: nothing else changes unless it is also the first.
-            waiting[request] = entry = (arrival, order, request)
+            waiting[request] = entry = (arrival, order, request.cost, request)
             state.queue.append(entry)
-            state.waiting += 1
-            if state.waiting == 1:
+            state.waiting = waits = state.waiting + 1
+            if waits == 1:
                 self._pool.place(state, self._enlist(state, request.cost))
+            elif waits == SHORT:
+                state.lengthen()
         else:
             waiting[request] = self._enter(request, arrival, order)
 
     def _admit_lone(self) -> None:
         """Let the one who was alone join the ring."""
         if self._lone is not None:
-            arrival, order, request = self._lone
+            arrival, order, _, request = self._lone
             self._lone = None
             self._waiting[request] = self._enter(request, arrival, order)
 
@@ -227,7 +237,7 @@ class DRR(Fair[_Tenant]):
         lone = self._lone
         if lone is not None:
             self._lone = None
-            request = lone[2]
+            request = lone[3]
             del self._waiting[request]
             self._running[request] = request.cost
             return request  # type: ignore[no-any-return]
@@ -245,8 +255,8 @@ class DRR(Fair[_Tenant]):
         if not state.exact or state.ghosts or (last is not None and not last.exact):
             return super().get()
         queue = state.queue
-        request = queue[0][2]
-        cost, deficit = request.cost, state.deficit
+        _, _, cost, request = queue[0]
+        deficit = state.deficit
         if not state.open or deficit < cost:
             if last is not None:
                 last.open = False
@@ -255,19 +265,20 @@ class DRR(Fair[_Tenant]):
             else:
                 self._earn(state, rank[0] - state.ahead + 1, cost)
                 deficit = state.deficit
-            self._frontier = state.turn = rank
+            self._frontier = rank
             self._cut = self._turn = state
-            state.ahead, state.open, state.idle, state.saved = rank[0] + 1, True, 0, 0
+            state.round = round_ = rank[0]
+            state.ahead, state.late, state.open, state.idle, state.saved = round_ + 1, None, True, 0, 0
         del self._waiting[request]
         self._running[request] = cost
-        queue.popleft()
+        del queue[0]
         state.waiting -= 1
         state.deficit = deficit = deficit - cost
         if not queue:
             pool.take_first(state)
             self._emptied(state)
             return request  # type: ignore[no-any-return]
-        cost = queue[0][2].cost
+        cost = queue[0][2]
         if deficit < cost:
             ahead = state.ahead
             if deficit + state.gain < cost:
@@ -277,7 +288,7 @@ class DRR(Fair[_Tenant]):
 
     def _choose(self, gate: Gate | None, now: Number | None) -> Request | None:
         if self._lone is not None:
-            request: Request = self._lone[2]
+            request: Request = self._lone[3]
             return request if gate is None or gate.blocker(request.key) is None else None
         return super()._choose(gate, now)
 
@@ -287,7 +298,7 @@ class DRR(Fair[_Tenant]):
 
     def waiting(self, tenant: str) -> int:
         if self._lone is not None:
-            return int(self._lone[2].tenant == tenant)
+            return int(self._lone[3].tenant == tenant)
         return super().waiting(tenant)
 
     def _true_up(self, request: Request, difference: Number) -> None:
@@ -341,7 +352,7 @@ class DRR(Fair[_Tenant]):
 
     def _floor(self, state: _Tenant) -> Any:
         if state.exact:
-            return self._when(state, state.queue[0][2].cost)
+            return self._when(state, state.queue[0][2])
         # Which key goes, and so the cost, depends on who may run: no earlier than its next visit.
         if state.open:
             return state.turn
@@ -362,7 +373,8 @@ class DRR(Fair[_Tenant]):
     def _begin_visit(self, state: _Tenant, cost: Number) -> None:
         turn, visits = self._when(state, cost), self._visits(state, cost)
         self._earn(state, visits, cost)
-        state.turn, state.open, state.saved = turn, True, 0
+        state.round, state.late = turn[0], None if turn[2] == RING else turn
+        state.open, state.saved = True, 0
         level = self._level(state)
         if turn[2] == RING and turn > self._frontier:
             self._frontier, self._cut = turn, state
@@ -403,7 +415,7 @@ class DRR(Fair[_Tenant]):
     def _front(self, state: _Tenant) -> Rank | None:
         """Where one that is served queues: how its rank begins. None: it keeps its place."""
         end = self._frontier[:2]
-        if state.turn[2] == RING:
+        if state.late is None:
             return end
         caps = state.cover or NO_GROUP
         leads = [cap for cap in caps if state.begun >= self._most.get(cap, 0)]
@@ -429,7 +441,7 @@ class DRR(Fair[_Tenant]):
             state.saved += gained
             state.idle += idle
             state.ahead += idle
-            state.turn, state.open = (state.ahead - 1, state.place, RING), False
+            state.round, state.late, state.open = state.ahead - 1, None, False
 
     def _idle(self, state: _Tenant) -> int:
         """How many visits the frontier has passed in which its head was unaffordable."""
@@ -525,7 +537,8 @@ class DRR(Fair[_Tenant]):
             return rank[0], anew[rank[1]], *rank[2:]
 
         for state in ring:
-            state.place, state.turn, state.back = anew[state.place], moved(state.turn), moved(state.back)
+            state.place, state.back = anew[state.place], moved(state.back)
+            state.late = state.late and moved(state.late)
         self._frontier = moved(self._frontier)
         self._last_owed = {cap: moved(rank) for cap, rank in self._last_owed.items()}
         for state in ring:
@@ -571,7 +584,7 @@ class DRR(Fair[_Tenant]):
                 "weight": self.weight(name),
                 "gain": state.gain,
                 "deficit": state.deficit + _times(idle, state.gain),
-                "round": state.ahead - 1 + idle if idle else state.turn[0],
+                "round": state.ahead - 1 + idle if idle else state.round,
                 "open": state.open,
                 "due": ranks[name][0] if state.waiting else None,
                 "place": order.index(name) if state.waiting else None,
@@ -585,7 +598,7 @@ class DRR(Fair[_Tenant]):
         cost, name = request.cost, request.tenant
         if state.open and state.deficit >= cost:
             left = f"its deficit {show(state.deficit)} covers the cost {show(cost)}"
-            return f"{name}'s visit of round {state.turn[0]} goes on: {left}."
+            return f"{name}'s visit of round {state.round} goes on: {left}."
         visits, when = self._visits(state, cost), self._when(state, cost)
         idle = min(self._idle(state), visits - 1)  # passed without effect: ``_accounts`` counts them too
         deficit, visits = state.deficit + _times(idle, state.gain), visits - idle

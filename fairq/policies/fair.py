@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from fairq.policies.base import Queue, check_name, check_number, check_weights
-from fairq.policies.lines import Entry, Gate, Pool, TenantLines
+from fairq.policies.lines import SHORT, Entry, Gate, Pool, TenantLines
 from fairq.request import Number, Request
 
 T = TypeVar("T", bound=TenantLines)
@@ -49,11 +49,15 @@ class Fair(Queue, Generic[T]):
         return 0 if state is None else state.waiting
 
     def _enter(self, request: Request, arrival: Number, order: int) -> Entry:
-        entry = (arrival, order, request)
+        # With the cost: what a tenant's next one costs is asked at every turn, and a look at that request
+        # would be one more place in memory.
+        entry = (arrival, order, request.cost, request)
         state = self._tenants.get(request.tenant)
         if state is None:
             state = self._open_account(request.tenant)
-            state.stand_for(request.key)
+            state.key = request.key
+            if self._covers:
+                state.cover = self._cover(state.key)
         if state.key == request.key and state.exact:
             if not state.waiting:
                 state.queue.append(entry)
@@ -67,6 +71,8 @@ class Fair(Queue, Generic[T]):
             if arrival >= self._latest:  # the last of all, so behind its head: nothing else changes
                 state.queue.append(entry)
                 state.waiting += 1
+                if state.waiting == SHORT:
+                    state.lengthen()
                 return entry
         if state.waiting:
             self._catch_up(state)
@@ -96,14 +102,14 @@ class Fair(Queue, Generic[T]):
             return None
         if not state.exact:
             return state.head(gate)
-        request: Request = state.queue[0][2]
+        request: Request = state.queue[0][3]
         return request
 
     def _leave(self, request: Request, gate: Gate | None) -> None:
         state = self._tenants[request.tenant]
         self._serve(state, request, gate)
         if len(state.queue) > 1 and not state.ghosts:
-            state.queue.popleft()
+            del state.queue[0]
             state.waiting -= 1
             self._pool.place(state, self._floor(state))
             return

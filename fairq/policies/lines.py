@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableSequence
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Protocol
@@ -79,6 +79,11 @@ NOWHERE: AbstractSet[Hold] = frozenset()
 
 RUNS = 4
 """How many rising runs of ranks a pool keeps apart."""
+
+SHORT = 32
+"""A line this long is a deque. A shorter one is a list: of ten thousand tenants with a few requests each, as
+many deques would not stay in the processor's caches.
+"""
 
 
 class Member:
@@ -385,6 +390,10 @@ class Bundle(Member):
         return [hold for hold in self.cover if hold.closed] or self.pool.holds()
 
 
+def _in_line(entries: list[Entry]) -> MutableSequence[Entry]:
+    return entries if len(entries) < SHORT else deque(entries)
+
+
 class Line(Member):
     """The waiting requests of one key. Entries of cancelled requests are skipped when met.
 
@@ -396,7 +405,7 @@ class Line(Member):
     def __init__(self, key: str, waiting: dict[Request, Entry], cover: Cover) -> None:
         super().__init__(cover)
         self.key = key
-        self.queue: deque[Entry] = deque()
+        self.queue: MutableSequence[Entry] = []
         self._waiting = waiting
         self.ghosts = 0
 
@@ -404,14 +413,21 @@ class Line(Member):
         queue = self.queue
         if not queue or queue[-1] < entry:
             queue.append(entry)
+            if len(queue) == SHORT:
+                self.lengthen()
             return
         ordered = list(queue)  # it came earlier than another that was put before it
         insort(ordered, entry)
-        self.queue = deque(ordered)
+        self.queue = _in_line(ordered)
+
+    def lengthen(self) -> None:
+        """It has become a long one."""
+        if isinstance(self.queue, list):
+            self.queue = deque(self.queue)
 
     def pop(self) -> None:
         """Take the head away, and the ghosts behind it."""
-        self.queue.popleft()
+        del self.queue[0]
         if self.ghosts:
             self._strip()
 
@@ -420,13 +436,13 @@ class Line(Member):
         self.ghosts += 1
         self._strip()
         if self.ghosts > 8 and 2 * self.ghosts > len(self.queue):
-            self.queue = deque(e for e in self.queue if self._alive(e))
+            self.queue = _in_line([e for e in self.queue if self._alive(e)])
             self.ghosts = 0
 
     def _strip(self) -> None:
         queue = self.queue
         while queue and not self._alive(queue[0]):
-            queue.popleft()
+            del queue[0]
             self.ghosts -= 1
 
     def _alive(self, entry: Entry) -> bool:
@@ -449,7 +465,16 @@ class TenantLines(Line):
     __slots__ = ("_cover_of", "_lines", "_pool", "name", "waiting")
 
     def __init__(self, name: str, waiting: dict[Request, Entry], cover_of: CoverOf) -> None:
-        super().__init__("", waiting, ())  # a key is never empty: so it has none yet
+        # What a Line has, written out: calls up the classes would take as long as the rest of opening it.
+        self.entry = None
+        self.exact = True
+        self.lots = NOWHERE
+        self.cover = ()
+        self.home = None
+        self.key = ""  # a key is never empty: so it has none yet
+        self.queue = []
+        self._waiting = waiting
+        self.ghosts = 0
         self.name = name
         self.waiting = 0
         self._cover_of = cover_of
@@ -512,7 +537,7 @@ class TenantLines(Line):
         line = Line(self.key, self._waiting, self.cover)
         line.queue, line.ghosts = self.queue, self.ghosts
         self._pool, self._lines = Pool(), {line.key: line}
-        self.queue, self.ghosts, self.cover, self.exact = deque(), 0, (), False
+        self.queue, self.ghosts, self.cover, self.exact = [], 0, (), False
         self._pool.place(line, line.queue[0][:-1])
 
     def head(self, gate: Gate | None = None) -> Request | None:
