@@ -31,6 +31,8 @@ FLAGS = [
     "--disable-sync",
 ]
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+ERRORS = ", ".join(f"[data-mime-type='application/vnd.jupyter.{kind}']" for kind in ("stderr", "error"))
+"""What a cell says when it fails: JupyterLab has shown it under either name."""
 
 SERVER = """
 c.ServerApp.ip = "127.0.0.1"

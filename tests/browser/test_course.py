@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from lab_server import NOTEBOOKS
+from lab_server import ERRORS, NOTEBOOKS
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +18,7 @@ def test_a_learner_runs_it_and_moves_the_first_slider(browser_page, tmp_path: Pa
     at, page = browser_page, browser_page.page
     at.open(name)
     at.run_all()
-    assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
-    assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    assert page.locator(ERRORS).count() == 0
 
     lab = page.locator(".fairq-lab").first
     picture = lab.locator(".fairq-picture img")

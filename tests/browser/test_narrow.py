@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import nbformat
 import pytest
+from lab_server import ERRORS
 from test_find import log
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,7 @@ def test_labs_are_as_narrow_as_their_cells(browser_page) -> None:
     (folder / "mine.csv").write_text(log())
     at.open("narrow.ipynb")
     at.run_all()
-    assert page.locator("[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
+    assert page.locator(ERRORS).count() == 0
     assert page.locator("#filebrowser").is_visible()
     labs = page.locator(".jp-OutputArea-output:has(.fairq-lab)")
     page.wait_for_function(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from lab_server import ERRORS
 from nbclient import NotebookClient
 
 pytestmark = pytest.mark.slow
@@ -78,8 +79,18 @@ def test_sliders_moved_while_a_cell_draws_harm_neither(browser_page, tmp_path: P
     page.locator(".jp-CodeCell").nth(2).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     page.get_by_text("slots 20 [4]").wait_for(timeout=60_000)
-    assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    assert page.locator(ERRORS).count() == 0
     assert at.outside() == []
+
+
+def test_a_cell_that_fails_is_seen(browser_page) -> None:
+    """Else no page here could be told to have none."""
+    at, page = browser_page, browser_page.page
+    write(at.project / "notebooks" / "wrong.ipynb", "1 / 0")
+    at.open("wrong.ipynb")
+    page.locator(".jp-CodeCell").first.click()
+    page.keyboard.press("Shift+Enter")
+    page.locator(ERRORS).wait_for(timeout=60_000)
 
 
 def test_a_notebook_that_was_not_run_here_shows_the_picture(browser_page, tmp_path: Path) -> None:

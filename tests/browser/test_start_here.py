@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from lab_server import ERRORS
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +19,7 @@ def test_a_reader_runs_it_moves_a_slider_and_takes_the_chart_home(browser_page, 
     at, page = browser_page, browser_page.page
     at.open("00_start_here.ipynb")
     at.run_all()
-    assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
-    assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    assert page.locator(ERRORS).count() == 0
 
     # The pictures in the prose are there too, folded in as they are.
     assert all(width > 100 for width in at.widths_of_pictures_in_prose())

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
-from lab_server import CHROMIUM, FLAGS, free_port, make_project
+from lab_server import CHROMIUM, ERRORS, FLAGS, free_port, make_project
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ def test_the_lab_is_a_page_without_code(address: str, tmp_path: Path) -> None:
             # No code: neither cells' inputs nor their prompts.
             assert page.locator(".jp-InputArea-editor:visible, .jp-InputPrompt:visible").count() == 0
             assert "from fairq" not in page.inner_text("body")
-            assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+            assert page.locator(ERRORS).count() == 0
 
             lab = page.locator(".fairq-lab").first
             box = lab.get_by_label("Slots")
