@@ -405,6 +405,18 @@ def test_to_look_changes_nothing(seed):
     assert looked.snapshot() == left.snapshot()
 
 
+def test_one_that_waits_alone_is_shown_to_those_whom_the_gate_lets_through():
+    """Nobody else waits or runs, so nothing but the gate decides; a cap of 0 is one that nothing passes."""
+    alone = Request("a", 3, key="k")
+    for limit, shown in [(None, True), (1, True), (0, False)]:
+        queue = DRR(2) if limit is None else KeyCaps(DRR(2), {"k": limit})
+        queue.put(alone)
+        assert queue.peek() is (alone if shown else None)
+        assert queue.peek(lambda key: key == "k") is (alone if shown else None)
+        assert queue.peek(lambda key: key != "k") is None
+        assert queue.get() is (alone if shown else None)
+
+
 @pytest.mark.parametrize("look", [None, lambda key: key != "a", lambda key: key != "b", lambda key: False])
 @pytest.mark.parametrize("first", ["ab", "ba"])
 def test_visits_that_lose_their_credit_while_held_queue_in_that_order(first, look):
