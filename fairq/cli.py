@@ -38,8 +38,11 @@ class _OneLine(TyperGroup):
                 raise
             typer.echo(f"fairq: {missing}; `fairq doctor` says what to install", err=True)
             raise typer.Exit(1) from None
-        except (BrokenPipeError, SystemExit):
-            # The reader of our output (`| head`) has left; that is no error of ours. From rich it is an exit.
+        except (BrokenPipeError, SystemExit) as left:
+            # The reader of our output (`| head`) has left; that is no error of ours. From rich it is an exit,
+            # and any other exit keeps its code.
+            if isinstance(left, SystemExit) and not isinstance(left.__context__, BrokenPipeError):
+                raise
             # What is still to be printed goes nowhere, or Python would complain of it at its own end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None

@@ -575,3 +575,17 @@ def test_no_name_is_guessed_where_none_is_near() -> None:
 def test_a_policy_that_is_not_there_is_named_once() -> None:
     said = one_line("saturation", "noisy_burst", "--policy", "x").rstrip()
     assert said == "fairq: noisy_burst: policies: no policy 'x'; there are: FIFO, capped, aged, fair"
+
+
+@pytest.mark.parametrize(("left", "code"), [(SystemExit(3), 3), (BrokenPipeError(), 0)])
+def test_only_a_reader_who_left_makes_an_exit_a_good_one(left, code, tmp_path):
+    script = tmp_path / "leave.py"
+    script.write_text(
+        "import typer\n"
+        "from fairq.cli import _OneLine\n"
+        "app = typer.Typer(cls=_OneLine)\n"
+        "@app.callback()\ndef every(): pass\n"
+        f"@app.command()\ndef leave(): raise {left!r}\n"
+        "app()\n"
+    )
+    assert subprocess.run([sys.executable, str(script), "leave"], check=False).returncode == code
