@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from fairq.policies.base import Queue, check_name, check_number, check_weights
-from fairq.policies.lines import SHORT, Entry, Gate, Pool, TenantLines
+from fairq.policies.lines import Entry, Gate, Pool, TenantLines
 from fairq.request import Number, Request
 
 T = TypeVar("T", bound=TenantLines)
@@ -69,10 +69,8 @@ class Fair(Queue, Generic[T]):
                     self._pool.put(state, rank)
                 return entry
             if arrival >= self._latest:  # the last of all, so behind its head: nothing else changes
-                state.queue.append(entry)
+                state.push(entry)
                 state.waiting += 1
-                if state.waiting == SHORT:
-                    state.lengthen()
                 return entry
         if state.waiting:
             self._catch_up(state)

@@ -54,20 +54,17 @@ def test_long_lines_are_served_as_the_plain_ring_serves_them(seed):
     quantum = draw.choice([2, 10])
     ring, plain = DRR(quantum, {"a": 2}), PlainDRR(quantum, {"a": 2})
     waiting: list[Request] = []
-    for number in range(900):
-        chance = draw.random()
-        if chance < (0.75 if number < 400 else 0.1):
-            waiting.append(Request(draw.choice("abc"), draw.randint(1, 15), arrival=number))
+    for wave in range(4):
+        for number in range(150):
+            waiting.append(Request(draw.choice("abc"), draw.randint(1, 15), arrival=150 * wave + number))
             ring.put(waiting[-1])
             plain.put(waiting[-1])
-        elif chance < 0.9 or not waiting:
-            served = ring.get()
-            assert served is plain.get(), f"at {number}"
-            if served is not None:
-                waiting.remove(served)
-                ring.done(served)
-        else:
-            gone = draw.choice(waiting)
+        for gone in draw.sample(waiting, 25):
             assert ring.cancel(gone)
             plain.cancel(gone)
             waiting.remove(gone)
+        for _ in range(80 if wave < 3 else len(waiting)):
+            served = ring.get()
+            assert served is plain.get(), f"in wave {wave}"
+            waiting.remove(served)
+    assert ring.get() is plain.get() is None
