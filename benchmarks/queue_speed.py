@@ -161,9 +161,27 @@ def ratio(over: list[float], under: list[float]) -> float:
     return median(a / b for a, b in zip(over, under, strict=True))
 
 
+Ways = dict[str, Callable[[], Any]]
+"""``pattern kind tenants`` → what is timed."""
+
+
+def drains(requests: list[Request], tenants: int) -> Ways:
+    return {
+        f"drain minimal {tenants}": lambda: (q := Minimal(1000), drain(q, requests)),
+        f"drain fairq {tenants}": lambda: (q := DRR(1000), drain(q, requests)),
+    }
+
+
+def steadies(fair: Queue, plain: Minimal, turns: int, tenants: int) -> Ways:
+    return {
+        f"steady minimal {tenants}": lambda: steady_minimal(plain, turns),
+        f"steady fairq {tenants}": lambda: steady(fair, turns),
+    }
+
+
 def against_minimal(n: int, rounds: int) -> dict[str, float]:
     """µs per request (``put`` and ``get``) and ratios, for each number of tenants and both patterns."""
-    ways: dict[str, Callable[[], Any]] = {}
+    ways: Ways = {}
     for tenants in TENANTS:
         requests = draw(n, tenants)
         if drain(DRR(1000), requests) != drain(Minimal(1000), requests):
@@ -171,12 +189,7 @@ def against_minimal(n: int, rounds: int) -> dict[str, float]:
         fair, plain = filled(DRR(1000), requests), filled(Minimal(1000), requests)
         if steady(fair, n // 2) != steady_minimal(plain, n // 2):
             raise SystemExit("the two orders differ")
-        ways |= {
-            f"drain minimal {tenants}": lambda r=requests: (q := Minimal(1000), drain(q, r)),
-            f"drain fairq {tenants}": lambda r=requests: (q := DRR(1000), drain(q, r)),
-            f"steady minimal {tenants}": lambda q=plain: steady_minimal(q, n),
-            f"steady fairq {tenants}": lambda q=fair: steady(q, n),
-        }
+        ways |= drains(requests, tenants) | steadies(fair, plain, n, tenants)
     times = rounds_of(ways, rounds)
     figures: dict[str, float] = {}
     for pattern in ("drain", "steady"):
@@ -194,20 +207,17 @@ def flat(n: int, rounds: int) -> dict[str, float]:
     few, many = TENANTS[0], TENANTS[-1]
     figures = {}
     for pattern in ("drain", "steady"):
-        ways: dict[str, Callable[[], Any]] = {}
+        ways: Ways = {}
         for tenants in (few, many):
             requests = draw(n, tenants)
             if pattern == "drain":
-                ways[f"fairq {tenants}"] = lambda r=requests: (q := DRR(1000), drain(q, r))
-                ways[f"minimal {tenants}"] = lambda r=requests: (q := Minimal(1000), drain(q, r))
+                ways |= drains(requests, tenants)
             else:
-                fair, plain = filled(DRR(1000), requests), filled(Minimal(1000), requests)
-                ways[f"fairq {tenants}"] = lambda q=fair: steady(q, n)
-                ways[f"minimal {tenants}"] = lambda q=plain: steady_minimal(q, n)
+                ways |= steadies(filled(DRR(1000), requests), filled(Minimal(1000), requests), n, tenants)
         times = rounds_of(ways, rounds)
         for kind in ("fairq", "minimal"):
             figures[f"{pattern}, {kind}: {many:,} / {few} tenants"] = ratio(
-                times[f"{kind} {many}"], times[f"{kind} {few}"]
+                times[f"{pattern} {kind} {many}"], times[f"{pattern} {kind} {few}"]
             )
     return figures
 
