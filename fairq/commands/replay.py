@@ -42,8 +42,7 @@ def replay(
     out: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
 ) -> None:
     """Replay a real run and print how far the model is from it."""
-    from rich.console import Console
-
+    from fairq.commands._rows import show
     from fairq.workload.trace import TraceError
 
     file = _found(path)
@@ -64,8 +63,7 @@ def replay(
         raise InputError(str(error)) from None
     written = None if out is None else write_out(out, _csv(rows))
     typer.echo(title)
-    console = Console()
-    (console if console.is_terminal else Console(width=120)).print(_table(rows))
+    show(_table(rows))
     for note in notes:
         typer.echo(note)
     if written is not None:

@@ -47,9 +47,9 @@ REPLAYED = (
 )
 LIVE_DPI = 120.0
 SWITCHES = ("engine", "users")
+"""Controls that bring other controls with them."""
 PARTS = ("preset", "find", "unhealthy")
 """Parts of the page that ``controls`` may name beside the settings."""
-"""Controls that bring other controls with them."""
 FORMATS = ("png", "svg", "pdf", "csv", "json")
 
 

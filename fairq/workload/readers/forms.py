@@ -259,8 +259,12 @@ FORMS: Mapping[str, Form] = {form.name: form for form in _ALL}
 
 def known_as(field_name: str, header: Iterable[str]) -> bool:
     """Whether a column of the header has a name that some form knows for that field."""
-    there = set(header)
-    return any(there.intersection(getattr(form, field_name)) for form in FORMS.values())
+    return not _names(field_name).isdisjoint(header)
+
+
+def _names(field_name: str) -> set[str]:
+    """The names of columns that some form knows for that field."""
+    return {name for form in FORMS.values() for name in getattr(form, field_name)}
 
 
 def unread(columns: Columns, header: Iterable[str]) -> dict[str, str]:
@@ -270,8 +274,7 @@ def unread(columns: Columns, header: Iterable[str]) -> dict[str, str]:
     for field_name, instead in _OPTIONAL.items():
         if any(getattr(columns, name) for name in (field_name, *instead)):
             continue
-        known = {field_name, *(name for form in FORMS.values() for name in getattr(form, field_name))}
-        known = {name.casefold() for name in known}
+        known = {name.casefold() for name in (field_name, *_names(field_name))}
         hit = next((name for name in names if name not in used and name.casefold() in known), None)
         if hit is not None:
             found[field_name] = hit
